@@ -106,6 +106,7 @@ class _Answer:
         earlier = self.session.workers.get(MAIN)
         if earlier is not None and self.event.source == "clear":
             self.workers.end_all(self.event.client)
+            self.workers.store.refresh()  # so that another run begins
         worker = self.workers.of(self.event)
         worker.transcript = self.event.transcript or worker.transcript
         if earlier is not None and self.event.source == "resume":

@@ -2,6 +2,7 @@
 of events.
 """
 
+import errno
 import json
 import os
 import re
@@ -14,13 +15,17 @@ from hypothesis import given as given_by
 from hypothesis import strategies as st
 
 import synapse
+from orchestrator.plugin.facts import load
+from orchestrator.plugin.facts.event import NOTHING, Event
 from orchestrator.plugin.hooks.answer import answer
 from orchestrator.plugin.hooks.context import Context
+from orchestrator.plugin.hooks.respond import respond
 from orchestrator.plugin.sessions import state
 from orchestrator.plugin.sessions.runs import ClientRuns
 from orchestrator.plugin.sessions.sweep import sweep
 from orchestrator.prompts.templates import BrokenTemplate
 from orchestrator.runs.records import Runs
+from synapse.system import lock
 from tests.orchestrator.plugin.conftest import Client, context, denied
 
 ID = re.compile(r"syn-\d{4}-\d\d-\d\d-\d{3,}")
@@ -562,6 +567,396 @@ def test_who_would_end_hears_what_is_critical_first_and_once(client, memory):
         == {}
     )
     assert runs(memory)["engineer"].status == "done"
+
+
+# -- event by event --------------------------------------------------------------------------------
+
+
+def send(memory, name, client="openclaw", **fields):
+    """Return the reply to an event that a client sent in our own words."""
+    facts = load(client)
+    hook = next(
+        hook
+        for hook, its in facts.events.items()
+        if its.name in (name, fields.get("as_"))
+    )
+    fields.pop("as_", None)
+    event = Event(client, name, hook, "s1", pid=os.getpid(), **fields)
+    return respond(memory, facts, event)[0]
+
+
+def known(memory, client="openclaw"):
+    return state.load(state.path_of(memory.store.root, client, "s1"))
+
+
+def written(memory):
+    """Return the bodies that were written, but those of the boss, the oldest first."""
+    entries = memory.as_agent("operator").read()
+    return [entry.body for entry in entries if entry.author != "boss"][::-1]
+
+
+@pytest.fixture
+def barred(memory, monkeypatch):
+    """Return a look at the workspace by somebody who may not write there."""
+
+    def refused(path, *flags):
+        raise OSError(errno.EROFS, "Read-only file system", path)
+
+    def opened():
+        root = memory.store.root
+        memory.close()
+        monkeypatch.setattr(lock, "Lock", refused)
+        return synapse.open(root)
+
+    return opened
+
+
+def test_who_may_not_write_is_given_the_view_and_leaves_nothing(memory, barred):
+    memory.register(synapse.Agent("lead", role="project-lead"))
+    id = write(memory, "Call /v2/users, never /v1.").id
+    root = memory.store.root
+    with barred() as reading:
+        assert reading.store.readonly
+        assert shown(send(reading, "start").context) == [id]
+        assert shown(send(reading, "start").context) == [id], "nothing is remembered"
+        assert send(reading, "agent-start", agent="a1") == NOTHING, "no such agent"
+        for name in ("prompt", "before", "after", "agent-stop", "stop", "end"):
+            assert send(reading, name, prompt="/v2/users", agent=None) == NOTHING
+        assert runs(reading) == {}
+        assert not os.path.exists(state.path_of(root, "openclaw", "s1"))
+
+
+def test_who_may_not_write_is_given_what_its_own_agent_sees(memory, barred):
+    memory.register(synapse.Agent("lead", role="project-lead"))
+    memory.register(synapse.Agent("scout", role="specialist"))
+    memory.register(synapse.Agent("engineer", role="engineer"))
+    ids = {
+        agent: write(memory, f"For {agent}.", to=f"agent:{agent}").id
+        for agent in ("lead", "scout", "engineer")
+    }
+    with barred() as reading:
+        assert shown(send(reading, "start", type="scout").context) == [ids["lead"]]
+        for type, agent in (
+            ("scout", "scout"),
+            ("other", "engineer"),
+            (None, "engineer"),
+        ):
+            given = send(reading, "agent-start", agent="a1", type=type)
+            assert shown(given.context) == [ids[agent]]
+
+
+def test_without_entries_a_reader_is_given_nothing(memory, barred):
+    memory.register(synapse.Agent("lead", role="project-lead"))
+    with barred() as reading:
+        assert send(reading, "start") == NOTHING
+
+
+def test_a_start_ends_what_clients_left_that_are_gone(memory):
+    process = subprocess.Popen(["sleep", "60"])
+    event = Event("codex", "start", "SessionStart", "other", pid=process.pid)
+    respond(memory, load("codex"), event)
+    process.kill()
+    process.wait()
+    send(memory, "prompt", prompt="Fix it")
+    by_client = {run.fields["engine"]: run for run in Runs(memory.store).all()}
+    assert by_client["codex"].running, "a prompt takes no time for it"
+    send(memory, "start")
+    by_client = {run.fields["engine"]: run for run in Runs(memory.store).all()}
+    assert by_client["codex"].status == "stopped"
+    assert by_client["openclaw"].running
+
+
+def test_files_of_sessions_that_ended_long_ago_go_at_a_start(memory):
+    send(memory, "start")
+    path = state.path_of(memory.store.root, "openclaw", "long ago")
+    os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+    os.utime(path, (1, 1))
+    send(memory, "prompt", prompt="Fix it")
+    assert os.path.exists(path)
+    send(memory, "start")
+    assert not os.path.exists(path)
+
+
+def test_where_a_session_works_is_remembered(memory):
+    send(memory, "start", cwd="/shop/one")
+    send(memory, "prompt", prompt="Fix it")
+    assert known(memory).cwd == "/shop/one"
+    send(memory, "prompt", prompt="Fix it", cwd="/shop/two")
+    assert known(memory).cwd == "/shop/two"
+    assert sorted(known(memory).fired) == ["prompt", "start"]
+
+
+def test_an_emptied_conversation_is_another_run(memory):
+    id = write(memory, "Call /v2/users, never /v1.").id
+    assert shown(send(memory, "start", source="startup").context) == [id]
+    send(memory, "agent-start", agent="a1")
+    (first,) = [run.id for run in Runs(memory.store).all() if run.agent == "lead"]
+    assert shown(send(memory, "start", source="clear").context) == [id]
+    found = Runs(memory.store).all()
+    assert {run.id for run in found if run.running} == {
+        run.id for run in found if run.agent == "lead" and run.id != first
+    }
+    assert send(memory, "start", source="resume").context == ""
+    assert len(Runs(memory.store).all()) == len(found), "it goes on with its run"
+
+
+def test_a_conversation_that_is_resumed_has_what_it_was_given(memory):
+    """Also after its run has ended; one that begins anew has not."""
+    first = write(memory, "Call /v2/users, never /v1.").id
+    send(memory, "start", source="startup")
+    send(memory, "end")
+    second = write(memory, "The users table is frozen.").id
+    assert shown(send(memory, "start", source="resume").context) == [second]
+    send(memory, "end")
+    again = shown(send(memory, "start", source="startup").context)
+    assert sorted(again) == sorted([first, second])
+
+
+def test_a_sub_agent_is_told_the_task_of_the_spawn_of_its_type(memory):
+    send(memory, "start")
+    for task, type in (
+        ("Fix it", "coder"),
+        ("Draw it", "painter"),
+        ("Test it", "coder"),
+    ):
+        send(memory, "before", kind="spawn", prompt=task, type=type)
+    for agent, type in (
+        ("a1", "painter"),
+        ("a2", "coder"),
+        ("a3", "coder"),
+        ("a4", "coder"),
+    ):
+        send(memory, "agent-start", agent=agent, type=type)
+    texts = {
+        key: Runs(memory.store).get(worker.run).task.text
+        for key, worker in known(memory).workers.items()
+    }
+    assert texts == {
+        state.MAIN: "A session of openclaw",
+        "a1": "Draw it",
+        "a2": "Fix it",
+        "a3": "Test it",
+        "a4": "A session of openclaw",
+    }
+    assert known(memory).spawns == []
+    assert known(memory).workers["a2"].about == ["Fix it"]
+    assert known(memory).workers["a4"].about == []
+
+
+def test_a_spawn_of_no_type_is_any_sub_agents(memory):
+    send(memory, "start")
+    send(memory, "before", kind="spawn", prompt="Fix it")
+    send(memory, "agent-start", agent="a1", type="coder", prompt="")
+    assert runs(memory)["engineer"].task.text == "Fix it"
+
+
+def test_a_spawn_that_was_held_is_no_sub_agents_task(memory):
+    send(memory, "start")
+    write(memory, "Ask ops first.", "decisions/x", "important", when="spawn")
+    assert send(memory, "before", kind="spawn", prompt="Fix it", call="c1").deny
+    assert known(memory).spawns == []
+    assert send(memory, "before", kind="spawn", prompt="Fix it", call="c1").deny == ""
+    assert [spawn["prompt"] for spawn in known(memory).spawns] == ["Fix it"]
+
+
+def test_whose_call_it_is_is_remembered(memory):
+    send(memory, "start")
+    send(memory, "agent-start", agent="a1")
+    send(memory, "before", kind="run", call="c1")
+    send(memory, "before", kind="run", call="c2", agent="a1")
+    send(memory, "before", kind="run")
+    assert known(memory).calls == {"c1": state.MAIN, "c2": "a1"}
+
+
+def test_a_turn_that_nobody_asked_for_is_told_the_news_alone(memory):
+    send(memory, "start")
+    send(memory, "after", kind="edit")
+    write(memory, "The parser wants UTF-16.", "decisions/parser", "info")
+    id = write(memory, "The users table is frozen.").id
+    given = send(memory, "woken", as_="prompt", prompt="Mend the parser")
+    assert shown(given.context) == [id]
+    assert "UTF-16" not in given.context
+    worker = known(memory).workers[state.MAIN]
+    assert (worker.turns, worker.acts) == (1, 0)
+
+
+def test_a_prompt_is_told_the_news_and_what_its_words_find(memory):
+    """Together no longer than the client takes."""
+    send(memory, "start")
+    for n in range(8):
+        write(
+            memory,
+            f"The parser {n} wants UTF-16: {'word ' * 160}",
+            "decisions/p",
+            "info",
+        )
+        write(memory, f"Rule {n}: {'word ' * 160}")
+    texts = []
+    for _ in range(6):
+        texts.append(send(memory, "prompt", prompt="Mend the parser 3, UTF-16").context)
+    cap = load("openclaw").events["prompt"].cap
+    assert all(len(text) <= cap for text in texts)
+    assert "Rule" in texts[0]
+    assert sum("The parser 3 wants" in text for text in texts) == 1
+    given = [id for text in texts for id in shown(text)]
+    assert len(given) == len({*given})
+    worker = known(memory).workers[state.MAIN]
+    assert worker.about == ["Mend the parser 3, UTF-16"]
+    assert worker.given == sum(map(len, texts))
+
+
+def test_a_turn_that_did_nothing_more_is_not_written_again(memory):
+    send(memory, "start")
+    send(memory, "stop", message="Hello.")
+    send(memory, "after", kind="edit")
+    send(memory, "after", kind="read")
+    send(memory, "stop", message="Changed.")
+    send(memory, "stop", message="Anything else?")
+    assert written(memory) == ["Done: Changed."]
+    send(memory, "prompt", prompt="Go on")
+    send(memory, "after", kind="read")
+    send(memory, "stop", message="It reads well.")
+    send(memory, "after", kind="run")
+    send(memory, "stop", message="")
+    assert written(memory) == ["Done: Changed."]
+
+
+def test_a_blocked_turn_is_written_though_it_did_nothing(memory):
+    send(memory, "start")
+    send(memory, "stop", message="Blocked: no key")
+    assert written(memory) == ["Blocked: no key"]
+    assert runs(memory)["lead"].running
+
+
+def test_what_does_not_press_holds_nobody_up(memory):
+    """News beside its work waits; the entry for it, and what is critical, do not."""
+    send(memory, "start")
+    send(memory, "prompt", prompt="Mend the parser of invoices")
+    write(memory, "The parser of invoices wants UTF-16.", "decisions/p", "info")
+    assert send(memory, "stop", message="Mended.") == NOTHING
+    write(memory, "Not that one.", "decisions/p", "info", to="agent:lead")
+    assert "Not that one." in send(memory, "stop", message="Mended.").again
+    assert send(memory, "stop", message="Mended.", going_on=True) == NOTHING
+
+
+def test_the_end_of_a_session_that_did_nothing_begins_nobody(memory):
+    assert send(memory, "end") == NOTHING
+    assert Runs(memory.store).all() == []
+
+
+def test_a_sub_agent_that_ends_leaves_its_transcript_and_its_result(memory):
+    send(memory, "start")
+    send(memory, "agent-start", agent="a1", prompt="Fix it")
+    assert (
+        send(
+            memory, "agent-stop", agent="a1", message="Fixed.", transcript="/t/a1.jsonl"
+        )
+        == NOTHING
+    )
+    assert written(memory) == ["Done: Fixed."]
+    assert runs(memory)["engineer"].status == "done"
+    assert runs(memory)["lead"].running
+
+
+def test_what_is_too_long_to_stand_beside_a_call_is_left_out(memory):
+    send(memory, "start")
+    given = send(memory, "before", kind="edit", subjects=("a.py",))
+    assert given.context == ""
+    send(memory, "agent-start", agent="a1")
+    given = send(memory, "before", kind="edit", subjects=("a.py",), agent="a1")
+    assert "lead is editing a.py" in given.context
+    send(memory, "agent-start", agent="a2")
+    many = tuple(f"{'folder/' * 80}{n}.py" for n in range(20))
+    send(memory, "before", kind="edit", subjects=many)
+    given = send(memory, "before", kind="edit", subjects=many, agent="a2")
+    assert given.context == ""
+
+
+# -- sub-agents that are calls ---------------------------------------------------------------------
+
+SPAWN = {"kind": "spawn", "tool": "invoke_agent"}
+
+
+def spawned(memory, task):
+    """Return the prompt of a sub-agent that is a call, with its view before it."""
+    return send(memory, "before", "gemini", prompt=task, **SPAWN).prompt
+
+
+def test_a_call_that_is_a_sub_agent_begins_and_ends_it(memory):
+    id = write(memory, "Call /v2/users, never /v1.").id
+    send(memory, "start", "gemini")
+    prompt = spawned(memory, "Fix it")
+    assert shown(prompt) == [id]
+    assert prompt.endswith("\nFix it")
+    assert runs(memory)["engineer"].task.text == "Fix it"
+    send(memory, "before", "gemini", kind="edit", subjects=("a.py",))
+    (child,) = (key for key in known(memory, "gemini").workers if key != state.MAIN)
+    assert known(memory, "gemini").workers[child].given == len(prompt) - len("\nFix it")
+    send(memory, "after", "gemini", prompt="of another call", result="x", **SPAWN)
+    assert runs(memory)["engineer"].running
+    send(memory, "after", "gemini", prompt=prompt, result="Fixed.", **SPAWN)
+    assert runs(memory)["engineer"].status == "done"
+    assert written(memory) == ["Done: Fixed."]
+    assert known(memory, "gemini").spawns == []
+
+
+def test_where_there_is_nothing_to_show_the_prompt_is_left_as_it_is(memory):
+    send(memory, "start", "gemini")
+    assert spawned(memory, "Fix it") == ""
+    send(memory, "after", "gemini", prompt="Fix it", result="Fixed.", **SPAWN)
+    assert runs(memory)["engineer"].status == "done"
+
+
+def test_while_one_such_call_is_open_calls_are_its_own(memory):
+    send(memory, "start", "gemini")
+    spawned(memory, "Fix it")
+    send(memory, "after", "gemini", kind="edit")
+    workers = known(memory, "gemini").workers
+    assert {worker.agent: worker.acts for worker in workers.values()} == {
+        "lead": 0,
+        "engineer": 1,
+    }
+    spawned(memory, "Test it")
+    write(memory, "Stop.")
+    assert send(memory, "after", "gemini", kind="edit") == NOTHING, "nobody knows whose"
+    assert {worker.agent: worker.acts for worker in workers.values()} == {
+        "lead": 0,
+        "engineer": 1,
+    }
+
+
+@pytest.mark.parametrize("name", ["start", "prompt", "stop"])
+def test_such_calls_that_never_ended_end_with_the_turn(memory, name):
+    send(memory, "start", "gemini")
+    for task in ("Fix it", "Test it"):
+        spawned(memory, task)
+    send(memory, name, "gemini")
+    ended = {run.agent: run for run in Runs(memory.store).all()}
+    assert ended["lead"].running
+    for agent in ("engineer", "engineer-2"):
+        assert (ended[agent].status, ended[agent].fields["why"]) == (
+            "stopped",
+            "its call has not come to an end",
+        )
+    assert written(memory) == []
+
+
+def test_what_a_client_takes_before_no_call_waits_for_its_result(memory):
+    send(memory, "start", "gemini")
+    write(
+        memory,
+        "api/users.py: the cache must be cleared by hand.",
+        "decisions/notes",
+        "info",
+    )
+    given = send(memory, "before", "gemini", kind="read", subjects=("api/users.py",))
+    assert given == NOTHING
+    given = send(memory, "after", "gemini", kind="read", subjects=("api/users.py",))
+    assert "the cache must be cleared" in given.context
+    assert (
+        send(memory, "after", "gemini", kind="read", subjects=("api/users.py",))
+        == NOTHING
+    )
 
 
 # -- nothing lost, nothing twice -------------------------------------------------------------------
