@@ -1,3 +1,4 @@
+import itertools
 import re
 import statistics
 import time
@@ -9,10 +10,22 @@ from hypothesis import strategies as st
 from synapse.errors import OverBudget
 from synapse.model.agents import Agent
 from synapse.model.entry import SECOND, Entry
+from synapse.model.worth import (
+    ADDRESSED,
+    CRITICAL,
+    IMPORTANT,
+    KINDS,
+    NAMED,
+    NEAR,
+    OTHER,
+    STATUS,
+    Worth,
+)
 from synapse.system.quoting import escaped
 from synapse.system.tokens import Tokens
 from synapse.view import view
-from synapse.view.block import POINTER, WHOLE
+from synapse.view.block import POINTER, WHOLE, pointer, whole
+from synapse.view.layout import DEAR, FULL
 from synapse.view.view import build
 from tests.examples import examples
 
@@ -571,6 +584,271 @@ def test_numbers_in_the_last_line_do_not_change_its_count(encoding):
         assert EXACT[encoding].count(form.format(left)) == EXACT[encoding].count(
             form.format("0" * len(str(left)))
         )
+
+
+# -- What pays -------------------------------------------------------------------------
+
+WORTH = Worth(100_000, 1.0, dict.fromkeys(KINDS, 1.0), 10_000, 10_000, 0)
+
+
+def paying(team, budget=None, *, about=(), shown=(), count=as_bytes, **worth):
+    return build(
+        team,
+        READER,
+        NOW,
+        count,
+        budget,
+        about=dict(about),
+        shown=lambda entries: set(shown),
+        worth=WORTH._replace(**worth),
+    )
+
+
+def forms(built):
+    return {int(included.id[-3:]): included.form for included in built.included}
+
+
+def reasons(built):
+    return {int(left.id[-3:]): left.reason for left in built.left_out}
+
+
+def cost(one):
+    return len(whole(one).text)
+
+
+def important(count, first=1, **fields):
+    return [
+        entry(n, "important", "What was agreed on. " * 10, "decisions", **fields)
+        for n in range(first, first + count)
+    ]
+
+
+@pytest.mark.parametrize("price", [1.0, 4.0])
+def test_an_entry_is_there_while_it_saves_more_than_it_costs(price):
+    (one,) = important(1)
+    pays = paying([one], saving=price * cost(one), price=price)
+    assert forms(pays) == {1: WHOLE}
+    assert pays.left_out == ()
+    dear = paying([one], saving=price * (cost(one) - 1), price=price)
+    assert (forms(dear), reasons(dear)) == ({}, {1: DEAR})
+    assert dear.unfit == 0
+
+
+def test_the_more_there_are_the_less_each_saves():
+    """With each four newer ones of its kind its chance halves; kinds are counted apart."""
+    team = important(9)
+    team += [
+        entry(n, body=f"{'What was done. ' * 13}Done", namespace="status/web")
+        for n in range(10, 19)
+    ]
+    assert {cost(one) for one in team} == {cost(team[0])}
+    shown = paying(team, saving=2 * cost(team[0]))
+    assert sorted(forms(shown)) == [5, 6, 7, 8, 9, 14, 15, 16, 17, 18]
+    assert set(reasons(shown).values()) == {DEAR}
+
+
+def test_info_outside_status_does_not_pay_and_takes_no_turn_from_what_does():
+    team = [entry(n, namespace=("status/web", "api/x")[n % 2]) for n in range(1, 9)]
+    assert sorted(forms(paying(team))) == [2, 4, 6, 8]
+    assert sorted(forms(paying(team, saving=1.5 * cost(team[1])))) == [4, 6, 8]
+    assert sorted(forms(paying(team, shown={1, 2, 3, 4}))) == [2, 4, 6, 8]
+
+
+def test_each_entry_has_the_chance_of_its_kind():
+    team = [
+        entry(1, "critical"),
+        entry(2, "important"),
+        entry(3, "important"),
+        entry(4),
+        entry(5),
+        entry(6, addressees=("agent:eng-frontend",)),
+        entry(7, addressees=("agent:eng-frontend",)),
+        entry(8, addressees=("agent:eng-qa",)),
+        entry(9),
+        entry(10),
+    ]
+    kinds = {
+        1: CRITICAL,
+        2: IMPORTANT,
+        3: OTHER,
+        4: STATUS,
+        5: OTHER,
+        6: ADDRESSED,
+        7: OTHER,
+        8: STATUS,
+        9: NAMED,
+        10: NEAR,
+    }
+    about, shown = {9: (1.0, True), 10: (0.5, False)}, {3, 5, 7}
+    built = paying(team, about=about, shown=shown)
+    assert {int(one.id[-3:]): one.why for one in built.included} == kinds
+    for kind in KINDS:
+        one = paying(team, about=about, shown=shown, chances={kind: 1.0})
+        assert forms(one) == {
+            n: WHOLE for n, its in kinds.items() if its in (kind, CRITICAL)
+        }
+    everybody = build(team, None, NOW, as_bytes, worth=WORTH)
+    assert {
+        int(one.id[-3:]) for one in everybody.included if one.why == ADDRESSED
+    } == set()
+
+
+def test_what_was_shown_is_asked_only_of_what_there_is():
+    asked = []
+
+    def shown(entries):
+        asked.append(len(entries))
+        return {1}
+
+    for team in ([], important(2)):
+        build(team, READER, NOW, as_bytes, shown=shown, worth=WORTH)
+    assert asked == [2]
+    assert len(build(important(2), READER, NOW, as_bytes, worth=WORTH).included) == 2
+
+
+def test_words_that_say_less_of_it_make_an_entry_worth_less():
+    one = entry(1, body="How it works. " * 9)
+    for share, there in ((0.5, True), (0.4, False)):
+        built = paying([one], about={1: (share, False)}, saving=2 * cost(one))
+        assert (1 in forms(built)) is there
+
+
+def test_the_rest_has_its_own_room_and_the_frame_is_part_of_it():
+    team = important(4)
+    first = {}
+    for most in range(1_500):
+        built = paying(team, most=most)
+        first.setdefault(len(built.included), (most, built.tokens))
+        assert built.tokens <= max(most, paying(team, most=0).tokens)
+    rooms = [first[count][0] for count in range(5)]
+    assert [b - a for a, b in itertools.pairwise(rooms[1:])] == [cost(team[0])] * 3
+    assert rooms[1] - cost(team[0]) >= first[1][1] - cost(team[0])
+    tight = paying(team, most=rooms[2])
+    assert (sorted(forms(tight)), reasons(tight)) == ([3, 4], {1: FULL, 2: FULL})
+
+
+def test_what_is_critical_has_a_room_of_its_own():
+    """What it leaves goes to nobody, and the rest takes nothing of it."""
+    team = [entry(n, "critical", "It is agreed. " * 9, "api/x") for n in (1, 2, 3)]
+    team += important(2, 4)
+    for reserve in range(3 * cost(team[0]) + 60):
+        built = paying(team, criticals=reserve)
+        critical = [one for one in built.included if one.why == CRITICAL]
+        assert sum(one.tokens for one in critical) <= reserve
+        assert {4, 5} <= {*forms(built)}
+        assert {*reasons(built).values()} <= {FULL}
+    assert [one.form for one in critical] == [WHOLE] * 3
+    assert len(forms(paying(team, most=0))) == 3
+
+
+def test_within_a_budget_what_is_critical_comes_first():
+    team = [entry(n, "critical", "It is agreed. " * 9, "api/x") for n in (1, 2, 3)]
+    team += important(3, 4)
+    full = paying(team)
+    assert len(forms(full)) == 6
+    least = shortest(team, as_bytes)
+    counts = []
+    for budget in range(least, full.tokens + 200):
+        built = paying(team, budget)
+        assert built.tokens <= budget == built.budget
+        found = forms(built)
+        if {4, 5, 6} & {*found}:
+            assert {found[n] for n in (1, 2, 3)} == {WHOLE}
+        counts.append(len(found))
+    assert counts[0] == 0
+    assert counts[-1] == 6
+    assert counts == sorted(counts)
+    with pytest.raises(OverBudget):
+        paying(team, least - 1)
+
+
+def test_of_what_is_critical_authority_counts_then_what_is_new_then_the_newest():
+    team = [
+        entry(1, "critical", "It is agreed. " * 9, "api/x"),
+        entry(2, "critical", "It is agreed. " * 9, "api/x", authority=80),
+        entry(3, "critical", "It is agreed. " * 9, "api/x"),
+        entry(4, "critical", "It is agreed. " * 9, "api/x"),
+    ]
+    one, frame = cost(team[0]), 0
+
+    def first(count, shown=()):
+        return sorted(forms(paying(team, shown=shown, criticals=count * one + frame)))
+
+    assert first(2) == [2, 4]
+    assert first(3) == [2, 3, 4]
+    # the first of what is new is second at the latest, whoever stands higher
+    assert first(2, shown={2, 4}) == [2, 3]
+    assert first(2, shown={4}) == [2, 3]
+    assert first(2, shown={2, 3, 4}) == [1, 2]
+    assert first(3, shown={2, 4}) == [1, 2, 3]
+    higher = [one._replace(authority=80) for one in team[1:3]]
+    team[1:3] = higher
+    assert first(2, shown={2, 3}) == [3, 4]
+
+
+def test_a_critical_one_that_would_take_most_of_the_room_is_a_pointer():
+    team = [
+        entry(1, "critical", "It is agreed. " * 9, "api/x"),
+        entry(2, "critical", "It is agreed. " * 40, "api/x"),
+    ]
+    for room, form in ((2 * cost(team[1]), WHOLE), (2 * cost(team[1]) - 1, POINTER)):
+        assert forms(paying(team, criticals=room)) == {1: WHOLE, 2: form}
+
+
+def test_the_critical_one_that_does_not_fit_is_pointed_at():
+    team = [entry(n, "critical", "It is agreed. " * 30, "api/x") for n in (1, 2, 3)]
+    short = len(pointer(team[0]).text.encode())
+    room = 2 * cost(team[0]) + short
+    assert forms(paying(team, criticals=room)) == {3: WHOLE, 2: WHOLE, 1: POINTER}
+    assert forms(paying(team, criticals=room - 1)) == {3: WHOLE, 2: WHOLE}
+
+
+def test_what_a_clause_names_and_has_no_room_is_pointed_at():
+    team = [entry(n, body="How it works. " * 30, namespace="api/x") for n in (1, 2, 3)]
+    about = {1: (1.0, True), 2: (0.9, True), 3: (0.8, False)}
+    full = paying(team, about=about, criticals=0)
+    assert (forms(full), full.unfit) == ({1: WHOLE, 2: WHOLE, 3: WHOLE}, 0)
+    tight = {}
+    for most in range(full.tokens + 100):
+        built = paying(team, about=about, criticals=0, most=most)
+        tight.setdefault(tuple(sorted(forms(built).items())), built)
+        named = [n for n in (1, 2) if forms(built).get(n) != WHOLE]
+        assert built.unfit == len(named)
+        assert forms(built).get(3) != POINTER
+    assert ((2, POINTER),) in tight, "the newest first"
+    assert ((1, POINTER), (2, POINTER)) in tight
+    pointed = tight[(1, POINTER), (2, POINTER)]
+    assert reasons(pointed) == {3: FULL}
+    dear = paying(team, about=about, criticals=0, saving=10)
+    assert (forms(dear), reasons(dear)) == ({1: POINTER, 2: POINTER}, {3: DEAR})
+    assert (
+        paying(
+            team[2:], about={3: (0.8, True)}, criticals=0, saving=10, least=2_000
+        ).unfit
+        == 0
+    )
+
+
+def test_what_is_addressed_to_the_reader_and_has_no_room_is_counted():
+    team = [
+        entry(n, body="For you. " * 30, addressees=("agent:eng-frontend",))
+        for n in (1, 2)
+    ]
+    team += [entry(3, body="For all. " * 30)]
+    room = paying(team).tokens
+    assert (paying(team).unfit, len(paying(team).included)) == (0, 3)
+    assert paying(team, most=0).unfit == 2
+    assert paying(team, most=0, saving=10).unfit == 0, "it does not pay"
+    assert paying(team, most=0, shown={1}).unfit == 1
+    assert room == paying(team, room + 500).tokens
+
+
+def test_a_section_of_which_nothing_pays_is_not_there():
+    team = [*important(2), entry(3)]
+    built = paying(team, saving=1)
+    headings = [line for line in lines(built) if line.startswith("## ")]
+    assert headings == ["## Critical"]
+    assert lines(built)[-1].startswith("Left out: 0 critical, 2 important, 1 info")
 
 
 # -- Order, and what a provider's cache can keep ---------------------------------------
