@@ -11,13 +11,19 @@ from synapse.authority import (
     MERGED,
     admit,
     check_form,
+    check_when,
     is_merged,
     judge,
     may_close,
     may_overrule,
     may_replace,
+    may_restore,
     may_rule,
+    may_say,
     may_steer,
+    may_vouch,
+    may_write,
+    passed_on,
     sees_work,
     visible,
     wakes,
@@ -139,7 +145,25 @@ def test_what_must_be_sealed_is_refused_without_a_key(more):
 
 
 def test_the_longest_body_is_taken():
-    assert len(check_form(draft("x" * MAX_BODY)).body) == MAX_BODY
+    longest = draft("x" * 1_048_576)
+    assert check_form(longest).body == longest.body
+    with pytest.raises(InvalidEntry, match="longer than 1024 KiB"):
+        check_form(draft("x" * 1_048_577))
+
+
+def test_the_fields_of_a_kind_take_their_canonical_form():
+    fact = draft("5 %", "knowledge", kind=kinds.FACT, more=More(categories=["a", "a"]))
+    assert check_form(fact).more == kinds.check(
+        kinds.FACT, "knowledge", fact.more, "info"
+    )
+    assert check_form(fact).more != fact.more
+
+
+def test_a_moment_that_never_comes_is_refused():
+    check_when(draft())
+    check_when(draft(when="run git push"))
+    with pytest.raises(InvalidEntry, match="when"):
+        check_when(draft(when="some day"))
 
 
 # -- who may write ---------------------------------------------------------------------
@@ -239,6 +263,59 @@ def test_what_needs_review_is_staged():
     assert admit(draft(), ENG._replace(review_required=True), SETTINGS).staged
 
 
+def test_what_everybody_recalls_takes_authority():
+    everywhere = ENG._replace(write=("*",))
+    may_write(everywhere, "api/x", SETTINGS)
+    may_write(LEAD._replace(write=("*",)), "global/x", SETTINGS)
+    with pytest.raises(Forbidden, match="it takes authority 80, and it has 60") as told:
+        may_write(everywhere, "global/x", SETTINGS, "define a fact")
+    assert told.value.details == {
+        "agent": "eng-a",
+        "namespace": "global/x",
+        "action": "define a fact",
+        "allowed": ["*"],
+    }
+    may_write(everywhere, "global/x", SETTINGS._replace(global_write=60))
+    may_write(LEAD, "global/x", SETTINGS)
+    with pytest.raises(Forbidden) as told:
+        may_write(ENG._replace(write=None), "global/x", SETTINGS)
+    assert told.value.details["allowed"] == []
+
+
+def test_a_place_that_is_allowed_anyway_is_named_once():
+    agent = ENG._replace(write=("projects/*", "api/*"), teams=(), department="red")
+    with pytest.raises(Forbidden) as told:
+        admit(draft(namespace="secret/x"), agent, SETTINGS)
+    assert told.value.details["allowed"] == [
+        "projects/*", "api/*", "status/red/*", "blockers/red/*",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("trusts", "least"),
+    [
+        (["keyed", "local", "reviewed"], "local"),
+        (["reviewed", "keyed"], "keyed"),
+        (["local", "unverified", "keyed"], "unverified"),
+        (["reviewed"], "reviewed"),
+    ],
+)
+def test_what_is_made_of_others_is_trusted_as_the_least_of_them(trusts, least):
+    assert passed_on(trusts) == least
+
+
+def test_mail_and_knowledge_never_expire():
+    fact = draft("5 %", "knowledge", kind=kinds.FACT, more=More(confidence=0.5))
+    writer = ENG._replace(write=("*",))
+    assert admit(fact, writer, SETTINGS).ttl == "never"
+
+
+def test_a_message_has_no_topic():
+    message = draft(namespace="mail", kind=kinds.MESSAGE, topic="plan")
+    with pytest.raises(InvalidEntry, match="a message has no topic"):
+        check_form(message)
+
+
 def test_superseding_needs_the_right_to_write_there():
     may_replace(ENG, entry(), entry())
     with pytest.raises(Forbidden, match=r"supersede syn-1 in team/x"):
@@ -255,6 +332,7 @@ def test_superseding_needs_the_right_to_write_there():
         (LEAD, entry(authority=80), True),
         (LEAD._replace(review_required=True), entry(), False),
         (LEAD._replace(authority=0), entry(authority=0), False),
+        (LEAD._replace(authority=1), entry(authority=0), True),
         (ENG, entry(author="lead", authority=0), True),
     ],
 )
@@ -306,6 +384,79 @@ def test_what_the_consolidation_made_wakes_nobody():
         assert is_merged(other) is False
         assert wakes(other, ENG)
     assert is_merged(made._replace(trust="unverified")) is False
+
+
+@pytest.mark.parametrize(
+    ("agent", "target", "authority", "derived", "refused"),
+    [
+        (LEAD, {}, 60, False, None),
+        (LEAD, {}, 80, False, None),
+        (LEAD, {}, 81, False, "it takes authority 81 or more|takes authority 81"),
+        (LEAD, {"namespace": "team/x"}, 60, False, "vouch for syn-1 in team/x"),
+        (LEAD._replace(review_required=True), {}, 60, False, "without review"),
+        (LEAD._replace(authority=0), {}, 0, False, "authority 1 or more.*it has 0"),
+        # its own it knows, whatever it would count
+        (ENG, {}, 100, False, None),
+        (ENG._replace(review_required=True), {}, 60, False, "without review"),
+        (ENG, {}, 60, True, "somebody else has to look at it"),
+        (LEAD, {}, 60, True, None),
+        (None, {}, 100, True, None),
+        (None, {"author": OPERATOR}, 100, False, None),
+        (LEAD, {"author": OPERATOR}, 60, False, "operator is no agent"),
+        (None, {"author": CONSOLIDATOR}, 0, False, "consolidator is no agent"),
+        (None, {"author": "all"}, 0, False, "all is no agent"),
+    ],
+)
+def test_who_may_have_an_entry_believed(agent, target, authority, derived, refused):
+    doubtful = entry(**({"author": "eng-a", "trust": "unverified"} | target))
+    if refused is None:
+        may_vouch(agent, doubtful, authority, SETTINGS, derived=derived)
+        return
+    with pytest.raises(Forbidden, match=refused):
+        may_vouch(agent, doubtful, authority, SETTINGS, derived=derived)
+
+
+def test_a_refusal_to_vouch_says_where_the_agent_may_write():
+    with pytest.raises(Forbidden) as told:
+        may_vouch(LEAD, entry(), 100, SETTINGS, derived=False)
+    assert told.value.details == {
+        "agent": "lead",
+        "namespace": "api/x",
+        "action": "vouch for syn-1",
+        "allowed": ["api/*"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("by", "authority", "refused"),
+    [
+        ("lead", 80, True),
+        ("peer", 60, False),
+        ("below", 40, False),
+        ("eng-a", 99, False),  # what it filed away itself
+        ("gone", None, False),
+        (CONSOLIDATOR, None, False),
+        (OPERATOR, None, True),
+    ],
+)
+@pytest.mark.parametrize("own", [60, 100])
+def test_what_a_higher_authority_filed_away_stays_there(by, authority, refused, own):
+    """Not even one of 100 stands as high as the operator."""
+    agent = ENG._replace(authority=own)
+    other = authority and settled(Agent(by, authority=authority, write=("*",)))
+    refused = refused and (own == 60 or by == OPERATOR)
+    if not refused:
+        may_restore(agent, entry(author="eng-b"), by, other, SETTINGS)
+        return
+    with pytest.raises(Forbidden, match=f"{by} filed it away, and stands higher"):
+        may_restore(agent, entry(author="eng-b"), by, other, SETTINGS)
+
+
+def test_whose_words_are_reviewed_may_say_nothing_that_is_not():
+    may_say(None, "rate it")
+    may_say(ENG, "rate it")
+    with pytest.raises(Forbidden, match="agent eng-a may not rate it"):
+        may_say(ENG._replace(review_required=True), "rate it")
 
 
 def test_an_author_may_close_its_own():

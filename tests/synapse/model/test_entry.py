@@ -7,6 +7,8 @@ from synapse.model.entry import (
     MAX_TTL,
     NEVER,
     SECOND,
+    TAINTED,
+    Draft,
     Entry,
     addressees,
     check_priority,
@@ -35,6 +37,25 @@ from synapse.model.entry import (
 def test_ttl(text, seconds):
     assert parse_ttl(text) == seconds * SECOND
     assert expiry(text, 5) == 5 + seconds * SECOND
+
+
+def test_times_are_microseconds_and_a_life_is_ten_years_at_most():
+    assert expiry("90s", 5) == 90_000_005
+    assert parse_ttl("3649d") == 3_649 * 86_400_000_000
+    assert parse_ttl("522w") == parse_ttl("9999999999999999w") == 315_360_000_000_000
+
+
+def test_what_is_for_ever_is_a_number_that_a_database_holds():
+    """A tainted entry is hidden for longer than anything lives."""
+    assert 4_000_000_000 * SECOND + MAX_TTL < NEVER < TAINTED < 2**63
+
+
+def test_what_nobody_said_of_an_entry_claims_nothing():
+    draft = Draft("Use v2", "api", "eng-a")
+    assert (draft.addressees, draft.scope, draft.pii) == (("all",), "public", False)
+    entry = Entry("syn-1", "eng-a", "", "api", "info", "Use v2", "7d")
+    assert (entry.authority, entry.seq, entry.at) == (0, 0, 0)
+    assert (entry.archived, entry.staged, entry.expires) == (False, False, NEVER)
 
 
 @pytest.mark.parametrize("text", ["never", "permanent", "null", "None", "~", "NEVER "])
@@ -141,6 +162,8 @@ def test_a_minted_id_says_which_it_was(day, number):
         "syn-2026-2-1-001",
         "syn-x",
         "syn-2026-02-01-x",
+        "syn-abcdefghij-001",
+        "syn-2026-02-01-1234567890123",
     ],
 )
 def test_what_was_not_minted_here(text):
@@ -203,3 +226,4 @@ def test_one_or_many():
         replaces=("syn-0",),
     )
     assert (entry.to, entry.supersedes) == (("agent:b", "team:c"), "syn-0")
+    assert entry._replace(addressees=("agent:b",)).to == "agent:b"
