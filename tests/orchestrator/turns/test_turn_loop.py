@@ -207,7 +207,7 @@ def test_a_tool_that_ends_the_program_ends_its_run(world):
 @pytest.mark.parametrize("safe", [False, True])
 def test_a_call_that_was_in_flight_at_a_crash(world, safe):
     """It is made again only if that does no harm."""
-    made = []
+    made, given = [], []
 
     async def push():
         made.append("begun")
@@ -216,20 +216,21 @@ def test_a_call_that_was_in_flight_at_a_crash(world, safe):
         return "pushed"
 
     def script(seen):
-        return calls("push") if seen.turn == 0 else results(seen)[0][0]
+        given[:] = results(seen)
+        return calls("push") if seen.turn == 0 else "Done."
 
     tool = tool_of(push, idempotent=safe, description="Push.")
     here = world(script, tools=[tool])
     here.dies("Work", "eng-a", after=10)
     (result,) = here.resumed(script, tools=[tool])
+    assert result.done
     if safe:
-        assert (result.text, made) == ("pushed", ["begun", "begun", "ended"])
+        assert made == ["begun", "begun", "ended"]
+        assert given == [("pushed", False)]
     else:
         assert made == ["begun"]
-        assert result.text == (
-            "Error: the process died while this was being carried out. Whether it took effect"
-            " is not known; it was not repeated."
-        )
+        text = "Error: the process died while this was being carried out. Whether it took effect"
+        assert given == [(f"{text} is not known; it was not repeated.", True)]
 
 
 def test_only_a_call_that_is_not_safe_to_repeat_is_recorded_before_it_is_made(world):
@@ -645,21 +646,23 @@ def test_a_child_that_is_blocked_is_told_once(world, cast, subscribed):
         prompts.append(seen)
         if seen.turn == 0:
             return spawns("eng-a")
-        if seen.turn < 4:
-            return Move("", (("nothing", {}),), takes=10)
+        if seen.turn < 6:
+            return Move("", (("nothing", {}),), takes=100)
         return "Blocked: eng-a has no key"
 
-    here = world(
-        cast(lead=lead, eng_a=lambda seen: "Blocked: no key"), memory_tools="never"
-    )
+    engine = cast(lead=lead, eng_a=lambda seen: "Blocked: no key")
+    engine.interrupt = "turn"
+    here = world(engine, memory_tools="never")
     if not subscribed:
         here.mem.register(synapse.Agent("lead", role="project-lead", notify=()))
     result = here.spawn("All of it", "lead", project="web")
-    whys = [why for why, _ in said(here, result.run)]
-    assert whys[0] == ("wake" if subscribed else "blocked")
-    assert "blocked" not in whys[1:]
+    told = said(here, result.run)
+    whys = ["wake", "unread"] if subscribed else ["blocked"]
+    assert [why for why, _ in told] == whys
+    assert "no key" in told[0][1]
     assert result.status == "blocked"
-    assert "no key" in prompts[4].text
+    assert lasted(here, runs(here)["eng-a"].id) == (ANSWER_WITHIN if subscribed else 0)
+    assert "no key" in prompts[2].text
 
 
 # -- being blocked -------------------------------------------------------------------------------
@@ -724,11 +727,29 @@ def waits(office, seen):
     return calls("wait") if "(eng-a): blocked" not in seen.text else "Blocked: open"
 
 
+LICENCE = "The licence of the gateway is MIT."
+
+
+def answers(seen, body):
+    """Return the call that answers what woke it; nothing where it did already."""
+    labels = {message.label for message in seen.messages}
+    if "wake" not in labels or "writeback" in labels:
+        return None
+    entry = {"namespace": "decisions/web", "body": body, "priority": "critical"}
+    return calls("append", **entry)
+
+
+def settle(here):
+    """Resolve all that an engineer is blocked by."""
+    for entry in standing(here):
+        if entry.author == "eng-a":
+            here.mem.as_agent("boss").resolve(entry.id)
+
+
 def resolves(office, seen):
-    """Resolve whatever stands, until the engineer has ended."""
-    for entry in standing(office.here):
-        if entry.author == "eng-a" and "(eng-a): blocked" not in seen.text:
-            office.here.mem.as_agent("boss").resolve(entry.id)
+    """Settle whatever stands, until the engineer has ended."""
+    if "(eng-a): blocked" not in seen.text:
+        settle(office.here)
     return waits(office, seen)
 
 
@@ -743,15 +764,8 @@ def test_a_blocked_run_goes_on_each_time_it_is_answered_but_not_for_ever(world, 
 
 def test_an_answer_is_shown_and_what_was_asked_is_resolved_when_it_is_done(world, cast):
     def boss(office, seen):
-        appended = any(message.label == "writeback" for message in seen.messages)
-        if any(message.label == "wake" for message in seen.messages) and not appended:
-            return calls(
-                "append",
-                namespace="decisions/web",
-                body="The licence of the gateway is MIT.",
-                priority="critical",
-            )
-        return calls("wait") if "(eng-a): done" not in seen.text else "All is done."
+        waiting = calls("wait") if "(eng-a): done" not in seen.text else "All is done."
+        return answers(seen, LICENCE) or waiting
 
     def engineer(seen):
         return "Done with MIT." if "MIT" in seen.text else asks(seen)
@@ -761,7 +775,7 @@ def test_an_answer_is_shown_and_what_was_asked_is_resolved_when_it_is_done(world
     assert (office.result.status, office.engineer.status) == ("done", "done")
     assert why == "answered"
     assert text.startswith("You said that you are blocked; this may be the answer.")
-    assert "The licence of the gateway is MIT." in text
+    assert LICENCE in text
     assert list(standing(office.here)) == []
 
 
@@ -769,16 +783,8 @@ def test_what_was_asked_stands_while_it_is_blocked_by_something_else(world, cast
     """It was answered once, goes on, and is blocked again: nothing counts as settled."""
 
     def boss(office, seen):
-        woken = sum(message.label == "wake" for message in seen.messages)
-        written = sum(message.label == "writeback" for message in seen.messages)
-        if woken and not written:
-            return calls(
-                "append",
-                namespace="decisions/web",
-                body="The gateway: its licence is not my business.",
-                priority="critical",
-            )
-        return waits(office, seen)
+        other = "The gateway: its licence is not my business."
+        return answers(seen, other) or waits(office, seen)
 
     def engineer(seen):
         return asks(seen) if seen.turn == 0 else "Blocked: nobody will tell"
@@ -808,8 +814,7 @@ def test_what_it_reported_by_the_tool_is_what_has_to_be_answered(world, cast):
         if any(message.label == "wake" for message in seen.messages):
             if office.here.time.elapsed < 10:
                 return Move("", (("nothing", {}),), takes=10)
-            for id in found:
-                office.here.mem.as_agent("boss").resolve(id)
+            settle(office.here)
         return calls("wait") if "(eng-a): done" not in seen.text else "All is done."
 
     office = Office(world, cast, boss, engineer).play()
@@ -833,7 +838,8 @@ def test_it_waits_for_who_may_answer_and_no_longer_than_is_said(world, cast):
 
 def test_it_does_not_wait_for_one_that_waits_for_it(world, cast):
     office = Office(world, cast, waits, asks).play()
-    assert office.engineer.status == "blocked"
+    assert (office.engineer.status, office.engineer.fields["turns"]) == ("blocked", 1)
+    assert said(office.here, office.engineer.id) == []
     assert office.here.time.elapsed < 5
 
 
@@ -862,8 +868,7 @@ def test_who_was_about_to_end_and_goes_on_may_answer(world, cast):
             return "All is given out."
         if not woken:
             return Move("", (("nothing", {}),), takes=5)
-        for entry in standing(here):
-            here.mem.as_agent("boss").resolve(entry.id)
+        settle(here)
         return calls("wait") if "(eng-a): done" not in seen.text else "All is done."
 
     def engineer(seen):
@@ -872,6 +877,41 @@ def test_who_was_about_to_end_and_goes_on_may_answer(world, cast):
     here = world(cast(boss=boss, eng_a=engineer, eng_b=lambda seen: "B is done."))
     result = here.spawn("All of it", "boss", project="web")
     assert (result.status, runs(here)["eng-a"].status) == ("done", "done")
+
+
+@pytest.mark.parametrize("settles", [True, False])
+def test_who_was_answered_may_answer_others(world, cast, settles):
+    """What it asked is settled once it is done, and stands while its own child is blocked."""
+
+    def boss(seen):
+        if seen.turn == 0:
+            return spawns("lead")
+        waiting = calls("wait") if "(lead): " not in seen.text else "All is done."
+        return answers(seen, LICENCE) or waiting
+
+    def lead(seen):
+        if seen.turn == 0:
+            return "Blocked: which licence has the gateway"
+        if seen.turn == 1:
+            return spawns("eng-a")
+        if "(eng-a): " in seen.text:
+            return "All is done."
+        if "which colour" not in seen.text:
+            return Move("", (("nothing", {}),), takes=5)
+        if settles:
+            settle(here)
+        return calls("wait")
+
+    def engineer(seen):
+        return "Done." if seen.turn else "Blocked: which colour has the page"
+
+    here = world(cast(boss=boss, lead=lead, eng_a=engineer))
+    here.spawn("All of it", "boss", project="web")
+    found = {name: run.status for name, run in runs(here).items()}
+    status = "done" if settles else "blocked"
+    assert (found["lead"], found["eng-a"]) == (status, status)
+    asked = {entry.author for entry in standing(here)}
+    assert ({"lead", "eng-a"} & asked) == (set() if settles else {"lead", "eng-a"})
 
 
 def test_two_that_are_blocked_do_not_wait_for_each_other(world):

@@ -1,16 +1,19 @@
 """A journal by itself: lines in segments, read from any cursor, proven, and torn ends sealed."""
 
+import errno
 import os
 from pathlib import Path
 
 import pytest
 
-from synapse.errors import StoreCorrupt
+from synapse.errors import ReadOnly, StoreCorrupt, StoreError
+from synapse.log import journal as journal_module
 from synapse.log import reader
 from synapse.log.chain import GENESIS, decode
 from synapse.log.journal import Journal
 from synapse.log.reader import JournalReader
 from synapse.model.records import Record
+from synapse.system import lock
 from synapse.system.digest import sha256
 
 COUNT = 40
@@ -336,3 +339,157 @@ def test_a_segment_that_is_gone_is_not_made_by_who_reads_on_from_it(filled):
     assert look.batch(COUNT, 9, proof) == ([], "")
     look.close()
     assert not gone.exists()
+
+
+def test_a_segment_that_is_full_is_followed_by_another(tmp_path):
+    """Full is as long as is said, to the byte; 64 MiB where nothing is."""
+    folder = str(tmp_path / "journal")
+    with_default = Journal(folder, Ticking())
+    assert with_default.segment_bytes == 67_108_864
+    with_default.append([shown(1)])
+    (first,) = files(with_default)
+    size = first.stat().st_size
+    with_default.close()
+    for bound, count in ((size + 1, 1), (size, 2)):
+        journal = Journal(folder, Ticking(), bound)
+        journal.append([shown(2)])
+        assert len(files(journal)) == count
+        os.truncate(first, size)
+        journal.close()
+
+
+def test_the_names_of_a_new_segment_are_on_the_disk_before_its_first_line(
+    tmp_path, monkeypatch
+):
+    """Its own, and that of the folder of the first one: else a power cut takes the lines."""
+    done = []
+    journal = Journal(str(tmp_path / "journal"), Ticking(), SEGMENT)
+
+    def noted(name):
+        act = getattr(journal_module, name)
+
+        def also(target, *rest):
+            what = os.path.basename(target) if isinstance(target, str) else ""
+            done.append(f"{name} {what}".strip())
+            return act(target, *rest)
+
+        monkeypatch.setattr(journal_module, name, also)
+
+    for name in ("sync_directory", "write_all"):
+        noted(name)
+    for number in range(COUNT):
+        journal.append([shown(number)])
+    starts = [int(path.stem) for path in files(journal)]
+    assert len(starts) > 3
+    lines = [
+        ["sync_directory journal"] * (number in starts) + ["write_all"]
+        for number in range(1, COUNT + 1)
+    ]
+    lines[0].insert(1, f"sync_directory {tmp_path.name}")
+    assert done == [act for line in lines for act in line]
+    journal.close()
+
+
+@pytest.fixture
+def barred(monkeypatch):
+    """Refuse to lock, as a file system does that may only be read."""
+
+    def refused(path, *flags):
+        raise OSError(errno.EROFS, "Read-only file system", path)
+
+    monkeypatch.setattr(lock, "Lock", refused)
+
+
+def test_who_may_not_write_reads_what_there_is(filled, barred):
+    look = Journal(filled.directory, filled.clock)
+    assert seqs(look.since(0)) == list(range(1, COUNT + 1))
+    with pytest.raises(ReadOnly):
+        look.append([shown(1)])
+    assert filled.last() == COUNT
+    look.close()
+
+
+def test_where_no_journal_is_and_none_may_be_made_there_is_nothing_to_read(
+    tmp_path, monkeypatch
+):
+    def refused(path, *modes, **how):
+        raise OSError(errno.EROFS, "Read-only file system", path)
+
+    monkeypatch.setattr(os, "makedirs", refused)
+    with pytest.raises(StoreError, match=f"{tmp_path.name} has no journal yet"):
+        Journal(str(tmp_path / "journal"), Ticking())
+
+
+def test_what_a_line_follows_is_asked_of_once_and_again_of_other_files(filled):
+    asked = []
+    filled.check = lambda: asked.append(filled.last())
+    filled.append([shown(1)])
+    filled.append([shown(2)])
+    assert asked == []
+    second = Journal(filled.directory, filled.clock, filled.segment_bytes)
+    second.check = lambda: asked.append(second.last())
+    for number in range(3):
+        second.append([shown(number)])
+    assert asked == [COUNT + 2]
+    for path in files(filled):
+        path.with_suffix(".copy").write_bytes(path.read_bytes())
+        path.with_suffix(".copy").replace(path)
+    for number in range(2):
+        second.append([shown(number)])
+    assert set(asked[1:]) == {COUNT + 5}
+    assert second.stretches() == []
+    second.close()
+
+
+def test_the_first_id_of_a_day_is_its_first_unless_the_log_knows_better(journal):
+    seen = []
+
+    def place(record, tail, at):
+        seen.append(tail.n)
+        return record
+
+    journal.append([shown(1)], place)
+    assert seen == [0]
+
+
+def test_to_finish_what_nobody_began_writes_nothing(journal):
+    journal.finish()
+    assert journal.last() == 0
+    journal.append([shown(1)])
+    assert [path.stem for path in files(journal)] == [f"{1:012d}"]
+
+
+def test_another_history_in_the_same_file_is_gone_on_with(tmp_path):
+    """Somebody put other lines in the place of those that the writer knows, as long as them."""
+    one, two = (
+        Journal(str(tmp_path / name / "journal"), Ticking()) for name in ("one", "two")
+    )
+    for number in range(5):
+        one.append([shown(number)])
+        two.append([shown(number + 4)])
+    (mine,), (theirs,) = files(one), files(two)
+    assert mine.stat().st_size == theirs.stat().st_size
+    with mine.open("r+b") as file:
+        file.write(theirs.read_bytes())
+    one.append([shown(9)])
+    assert one.stretches() == []
+    assert [record.fields["cursor"] for record in one.since(0)] == [4, 5, 6, 7, 8, 9]
+    one.close()
+    two.close()
+
+
+def test_a_line_for_which_the_disk_has_no_room_is_taken_back(filled, monkeypatch):
+    raw = files(filled)[-1].read_bytes()
+
+    def full(fd, raw):
+        os.write(fd, raw[:20])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(journal_module, "write_all", full)
+    with pytest.raises(StoreError, match="nothing was stored"):
+        filled.append([shown(99)])
+    monkeypatch.undo()
+    assert files(filled)[-1].read_bytes() in (raw, b"")
+    filled.append([shown(99)])
+    assert filled.last() == COUNT + 1
+    assert filled.stretches() == []

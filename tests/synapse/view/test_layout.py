@@ -142,6 +142,7 @@ def test_what_is_critical_or_heavy_has_a_pointer_for_its_short_form(heavy):
         )
         assert offer.short_cost <= offer.cost
     assert made.offer(2) == next(made.offers([2]))
+    assert made.offer(2).share == 2, "half of the room, where nothing is said"
 
 
 def test_a_pointer_that_is_no_shorter_is_not_taken():
@@ -247,6 +248,7 @@ def test_everything_is_there_in_its_place():
     )
     assert view.tokens == len(view.text)
     assert (view.left_out, view.bounded) == ((), False)
+    assert (view.cursor, view.at, view.unfit) == (0, 0, 0)
     assert [(one.id[-1], one.form, one.why) for one in view.included] == [
         ("2", WHOLE, CRITICAL),
         ("1", WHOLE, IMPORTANT),
