@@ -1,5 +1,6 @@
 """The moment that an entry is for: what may be written, and which calls are that moment."""
 
+import re
 import time
 
 import pytest
@@ -69,6 +70,7 @@ def test_a_call_that_is_the_moment(when, call, arguments):
         ("run git push", "note", {"text": "never git push"}),
         ("edit api/**", "edit_file", {"path": "apis/users.py"}),
         ("edit api/**", "note", {"text": "do not touch api/users.py today"}),
+        ("edit api/**", "note", {"text": "api/users.py is not to be touched"}),
         ("edit *.sql", "edit_file", {"path": "db/schema.sql.bak"}),
         ("edit /etc/*", "edit_file", {"path": "/srv/etc/hosts"}),
         ("edit api/*", "edit_file", {"path": "api/v2/users.py"}),
@@ -136,6 +138,41 @@ def test_globs_match_as_their_definition_says(glob, parts):
         is_due(entry("edit " + "/".join(glob)), "edit", {"path": "/".join(parts)})
         is expected
     )
+
+
+@given(
+    st.text("ab*", min_size=1, max_size=6).filter(lambda glob: "**" not in glob),
+    st.text("ab", min_size=1, max_size=6),
+)
+@examples(400)
+def test_a_star_is_any_text_within_a_part(glob, name):
+    expected = re.fullmatch(glob.replace("*", ".*"), name) is not None
+    assert is_due(entry(f"edit {glob}"), "edit", {"path": name}) is expected
+
+
+@pytest.mark.parametrize(("length", "due"), [(4_096, True), (4_097, False)])
+def test_a_text_longer_than_any_path_is_none(length, due):
+    path = f"api/{'x' * (length - 4)}"
+    assert is_due(entry("edit api/*"), "edit", {"path": path}) is due
+
+
+@pytest.mark.parametrize(
+    ("when", "priority", "held"),
+    [
+        ("run git push", "info", True),
+        ("run git push", "important", True),
+        ("run git push", "critical", False),
+        (None, "info", False),
+        ("some old text", "info", False),  # of an older version, which took any text
+    ],
+)
+def test_what_waits_for_its_moment_is_not_critical_and_names_one(when, priority, held):
+    assert is_for_a_moment(entry(when, priority)) is held
+
+
+@pytest.mark.parametrize("when", [None, "some old text"])
+def test_what_names_no_moment_is_never_due(when):
+    assert is_due(entry(when), "deploy", {}) is False
 
 
 def test_it_is_written_and_read_again(tmp_path):
