@@ -24,9 +24,9 @@ from synapse.model.worth import (
 from synapse.system.quoting import escaped
 from synapse.system.tokens import Tokens
 from synapse.view import view
-from synapse.view.block import POINTER, WHOLE, pointer, whole
-from synapse.view.layout import DEAR, FULL
-from synapse.view.view import build
+from synapse.view.block import POINTER, WHOLE, Block, pointer, whole
+from synapse.view.layout import DEAR, FULL, Offer
+from synapse.view.view import KEPT, _first_kept, _fit, _roundest, _Tier, build
 from tests.examples import examples
 
 MINUTE, DAY = 60 * SECOND, 86_400 * SECOND
@@ -586,6 +586,123 @@ def test_numbers_in_the_last_line_do_not_change_its_count(encoding):
         )
 
 
+# -- What fits, and where it is cut: held against the same rule, spelled out ------------
+
+LONG, SHORT = Block("long", WHOLE), Block("short", POINTER)
+
+
+def offer(seq, cost, short=1, share=2):
+    return Offer(seq, seq, LONG, cost, SHORT, short, share)
+
+
+def offers(costs, start=1, **more):
+    return [offer(start + at, cost, **more) for at, cost in enumerate(costs)]
+
+
+def test_the_roundest_number_has_the_largest_power_of_two():
+    for low in range(40):
+        for high in range(low + 1, 41):
+            rounds = {number: number & -number for number in range(low + 1, high + 1)}
+            best = max(rounds.values())
+            assert rounds[_roundest(low, high)] == best
+
+
+def cuts(given, room):
+    """Return every cut whose rest fits and fills its share of the room, the oldest first."""
+    sums = [sum(each.cost for each in given[at:]) for at in range(len(given) + 1)]
+    first = next(at for at, total in enumerate(sums) if total <= room)
+    found = [first]
+    for at, (total, _) in enumerate(itertools.pairwise(sums)):
+        if first <= at < len(given) - 1 and total - given[at].cost >= KEPT * room:
+            found.append(at + 1)
+        elif at >= first:
+            break
+    return found
+
+
+@pytest.mark.parametrize("start", [1, 5, 30])
+@pytest.mark.parametrize("room", [0, 1, 4, 7, 9, 10, 14, 20])
+def test_a_section_is_cut_before_the_roundest_of_those_it_may_be_cut_before(
+    room, start
+):
+    for costs in itertools.product((1, 3, 5), repeat=5):
+        given = offers(costs, start)
+        possible = cuts(given, room)
+        cut = _first_kept(given, room)
+        assert cut in possible
+        assert sum(each.cost for each in given[cut:]) <= room
+        if possible[0] in (0, len(given)):
+            assert cut == possible[0]
+        else:
+            low = given[possible[0] - 1].seq
+            roundest = _roundest(low, given[possible[-1]].seq)
+            assert given[cut].seq >= roundest
+            assert cut == possible[0] or given[cut - 1].seq < roundest
+
+
+def taken(given, room):
+    newest_first = _Tier(len(given), iter(reversed(given)))
+    return [(each.seq, each.block.text) for each in _fit(newest_first, room)]
+
+
+def test_what_fits_is_taken_in_the_order_of_the_log():
+    assert taken(offers([2, 2, 2]), 6) == [
+        (1, LONG.text),
+        (2, LONG.text),
+        (3, LONG.text),
+    ]
+    assert taken([], 6) == []
+
+
+def test_one_too_large_for_its_share_falls_back():
+    assert taken(offers([2, 7, 2]), 10) == [
+        (1, LONG.text),
+        (2, SHORT.text),
+        (3, LONG.text),
+    ]
+    # half of the room is its share
+    assert taken(offers([5, 5, 5]), 10) == [(2, LONG.text), (3, LONG.text)]
+    assert taken(offers([6]), 10) == [(1, LONG.text)]  # alone, it has all of the room
+
+
+def test_one_without_a_share_takes_all_it_needs():
+    assert taken(offers([2, 8], share=0), 9) == [(2, LONG.text)]
+    assert taken(offers([2, 8], share=0), 10) == [(1, LONG.text), (2, LONG.text)]
+
+
+def test_nothing_is_looked_at_behind_what_fits_in_no_form():
+    looked = []
+
+    def newest_first():
+        for each in reversed(offers([1] * 20, short=1)):
+            looked.append(each.seq)
+            yield each
+
+    _fit(_Tier(20, newest_first()), 5)
+    assert looked == [20, 19, 18, 17, 16, 15]
+
+
+@pytest.mark.parametrize(("age", "there"), [(7, True), (8, False)])
+def test_what_is_older_than_seven_whole_days_leaves_before_the_rest(age, there):
+    now = START + 20 * DAY + 5 * SECOND
+    usual = entry(1, "important", "so " * 30, at=now - DAY)
+    # the later number is the older one by its time: age decides, and then the place
+    aged = entry(2, "important", "so " * 30, at=(now - age * DAY) // DAY * DAY)
+    one = build([usual], READER, now, as_bytes).tokens
+    built = build([usual, aged], READER, now, as_bytes, one + 120)
+    assert [*forms(built)] == [2 if there else 1]
+
+
+@pytest.mark.parametrize(
+    "about", [{}, {2: (1.0, True)}, {2: (0.5, False), 3: (1.0, True)}]
+)
+def test_what_is_left_out_is_counted_whether_the_task_asks_for_it_or_not(about):
+    team = important(3)
+    built = build(team, READER, NOW, as_bytes, 150, about=about)
+    assert "3 important" in built.markdown()
+    assert {*forms(build(team, READER, NOW, as_bytes, about=about))} == {1, 2, 3}
+
+
 # -- What pays -------------------------------------------------------------------------
 
 WORTH = Worth(100_000, 1.0, dict.fromkeys(KINDS, 1.0), 10_000, 10_000, 0)
@@ -715,11 +832,11 @@ def test_words_that_say_less_of_it_make_an_entry_worth_less():
 
 def test_the_rest_has_its_own_room_and_the_frame_is_part_of_it():
     team = important(4)
-    first = {}
+    first, least = {}, paying(team, most=0).tokens
     for most in range(1_500):
         built = paying(team, most=most)
         first.setdefault(len(built.included), (most, built.tokens))
-        assert built.tokens <= max(most, paying(team, most=0).tokens)
+        assert built.tokens <= max(most, least)
     rooms = [first[count][0] for count in range(5)]
     assert [b - a for a, b in itertools.pairwise(rooms[1:])] == [cost(team[0])] * 3
     assert rooms[1] - cost(team[0]) >= first[1][1] - cost(team[0])
@@ -731,7 +848,7 @@ def test_what_is_critical_has_a_room_of_its_own():
     """What it leaves goes to nobody, and the rest takes nothing of it."""
     team = [entry(n, "critical", "It is agreed. " * 9, "api/x") for n in (1, 2, 3)]
     team += important(2, 4)
-    for reserve in range(3 * cost(team[0]) + 60):
+    for reserve in range(0, 3 * cost(team[0]) + 60, 3):
         built = paying(team, criticals=reserve)
         critical = [one for one in built.included if one.why == CRITICAL]
         assert sum(one.tokens for one in critical) <= reserve
@@ -748,7 +865,7 @@ def test_within_a_budget_what_is_critical_comes_first():
     assert len(forms(full)) == 6
     least = shortest(team, as_bytes)
     counts = []
-    for budget in range(least, full.tokens + 200):
+    for budget in range(least, full.tokens + 200, 5):
         built = paying(team, budget)
         assert built.tokens <= budget == built.budget
         found = forms(built)
@@ -809,7 +926,7 @@ def test_what_a_clause_names_and_has_no_room_is_pointed_at():
     full = paying(team, about=about, criticals=0)
     assert (forms(full), full.unfit) == ({1: WHOLE, 2: WHOLE, 3: WHOLE}, 0)
     tight = {}
-    for most in range(full.tokens + 100):
+    for most in range(0, full.tokens + 100, 7):
         built = paying(team, about=about, criticals=0, most=most)
         tight.setdefault(tuple(sorted(forms(built).items())), built)
         named = [n for n in (1, 2) if forms(built).get(n) != WHOLE]
