@@ -1,7 +1,6 @@
 """The turn loop under a real supervisor: what is due next, and how each run ends."""
 
 import asyncio
-import signal
 
 import pytest
 
@@ -21,23 +20,8 @@ from orchestrator.runs.task import Task
 from orchestrator.tools.functions import ToolFailed, tool_of
 from orchestrator.turns.turn_loop import ANSWER_WITHIN, REMINDERS
 
-PROCESSOR = 10  # seconds of the processor that one test takes at most
-
-
-@pytest.fixture(autouse=True)
-def ends():
-    """Fail a test whose loop turns for ever. It never waits, so that no timeout of asyncio ends it;
-    the time of the processor is counted, for a slow machine is no fault.
-    """
-
-    def over(*_):
-        pytest.fail("the loop turns for ever")
-
-    before = signal.signal(signal.SIGVTALRM, over)
-    signal.setitimer(signal.ITIMER_VIRTUAL, PROCESSOR)
-    yield
-    signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-    signal.signal(signal.SIGVTALRM, before)
+# A loop that turns for ever writes its steps for ever.
+pytestmark = pytest.mark.timeout(60)
 
 
 class Replies(Scripted):
