@@ -959,6 +959,25 @@ def test_what_a_client_takes_before_no_call_waits_for_its_result(memory):
     )
 
 
+def test_what_waits_for_a_result_is_no_longer_than_half_of_what_fits_there(memory):
+    """What is said of many files at once; the result's own news needs the other half."""
+    cap = load("gemini").events["AfterTool"].cap
+    send(memory, "start", "gemini")
+    send(memory, "before", "codex", kind="edit", subjects=("x.py",))
+    line = len(
+        "lead-2 is editing  too (until 2026-01-01T00:00:00Z, run lead-2-0123456789).\n"
+    )
+    for length, there in ((cap // 2 - 2_000, True), (cap // 2 + 2_000, False)):
+        count = 20
+        name = "n" * (length // count - line - 6)
+        paths = tuple(f"{length}{name}{n:02d}" for n in range(count))
+        send(memory, "before", "codex", kind="edit", subjects=paths)
+        given = send(memory, "before", "gemini", kind="edit", subjects=paths)
+        assert given == NOTHING
+        after = send(memory, "after", "gemini", kind="edit", subjects=paths).context
+        assert ("is editing" in after) is there
+
+
 # -- nothing lost, nothing twice -------------------------------------------------------------------
 
 STEPS = st.lists(
