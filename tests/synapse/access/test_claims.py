@@ -115,5 +115,11 @@ def test_a_lease_has_a_length(mem, minutes):
         mem.as_agent("eng-a").claim("work", minutes=minutes)
 
 
+@pytest.mark.parametrize("minutes", [1, 24 * 60])
+def test_a_lease_is_a_minute_at_least_and_a_day_at_most(mem, clock, minutes):
+    claim = mem.as_agent("eng-a").claim("work", minutes=minutes)
+    assert claim.until == clock() + minutes * 60_000_000
+
+
 def test_named():
     assert named("  Fix\tthe\nＬＯＧＩＮ page. ") == "fix the login page"
