@@ -14,11 +14,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("synapse", "orchestrator", "prompts", "scenarios")
+# The folders of the repository, and where the wheel has them.
+FOLDERS = {
+    "synapse": "synapse",
+    "orchestrator": "orchestrator",
+    "prompts": "orchestrator/_prompts",
+    "scenarios": "orchestrator/_suite/scenarios",
+}
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
 
 
-def run(*args, cwd, stdin=""):
+def run(*args, cwd, stdin="", codes=(0,)):
     env = {"PATH": "/usr/bin:/bin", "HOME": str(cwd), "LC_ALL": "C.UTF-8"}
     done = subprocess.run(
         [str(arg) for arg in args],
@@ -29,7 +35,7 @@ def run(*args, cwd, stdin=""):
         text=True,
         timeout=120,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode in codes, done.stdout + done.stderr
     return done.stdout
 
 
@@ -72,9 +78,9 @@ def bin(wheel, tmp_path_factory):
 
 def test_wheel_carries_the_packages_whole(wheel):
     ours = {
-        path.relative_to(ROOT).as_posix()
-        for package in PACKAGES
-        for path in (ROOT / package).rglob("*")
+        f"{place}/{path.relative_to(ROOT / folder).as_posix()}"
+        for folder, place in FOLDERS.items()
+        for path in (ROOT / folder).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
     names = {
@@ -83,8 +89,14 @@ def test_wheel_carries_the_packages_whole(wheel):
     assert names == ours
 
 
+def test_wheel_puts_two_names_at_the_top_of_an_environment(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    tops = {name.partition("/")[0] for name in names if ".dist-info/" not in name}
+    assert tops == {"synapse", "orchestrator"}
+
+
 def test_wheel_imports_from_itself(bin, tmp_path):
-    for package in PACKAGES:
+    for package in ("synapse", "orchestrator"):
         where = run(
             bin / "python",
             "-c",
@@ -134,3 +146,32 @@ def test_wheel_writes_and_reads(bin, tmp_path):
 def test_wheel_has_the_short_commands(bin, tmp_path):
     for name in ("synapse-write", "synapse-read", "synapse-view", "synapse-register"):
         assert "usage" in run(bin / name, "--help", cwd=tmp_path).lower()
+
+
+def test_wheel_plays_the_brain_suite(bin, tmp_path):
+    """With what it starts processes for: several jobs, and runs that are killed."""
+    words = (
+        "run",
+        "crash_resume",
+        "--runs",
+        "1",
+        "--no-grid",
+        "--quiet",
+        "--jobs",
+        "2",
+    )
+    out = run(bin / "brain-suite", *words, "--out", "suite", cwd=tmp_path, codes=(0, 1))
+    assert "crash_resume" in out
+    assert (tmp_path / "suite/report.html").is_file()
+    assert run(bin / "brain-suite", "verify", "suite", cwd=tmp_path).startswith("ok: ")
+
+
+def test_wheel_has_the_templates_of_prompts(bin, tmp_path):
+    """A prompt is made of them, and a folder `prompts` of somebody else's changes nothing."""
+    (tmp_path / "prompts").mkdir()
+    (tmp_path / "prompts/__init__.py").write_text("raise SystemExit('not ours')")
+    orchestrator = (bin / "orchestrator", "--root", tmp_path / "memory")
+    run(*orchestrator, "init", cwd=tmp_path)
+    words = ("run", "--dry-run", "--agent", "cto", "Look")
+    prompt = run(*orchestrator, *words, cwd=tmp_path)
+    assert "## Your Task" in prompt

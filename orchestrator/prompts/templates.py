@@ -1,6 +1,6 @@
 """The templates of the prompts: found, checked, compiled once, rendered in the sandbox.
 
-Those of the package stand in `prompts/`. A workspace overrides any of them with a file of the same
+Those of ours stand in `prompts/`. A workspace overrides any of them with a file of the same
 name in its own `prompts/`, and adds some for roles of its own. A template is the operator's; what
 others wrote comes in as a value and is never rendered as one.
 """
@@ -140,10 +140,14 @@ def _environment(known: tuple[tuple[str, tuple[str, str]], ...]) -> Sandbox:
 
 
 def _package() -> str:
-    import prompts
-
-    assert prompts.__file__ is not None
-    return os.path.dirname(prompts.__file__)
+    """Return the folder of the templates that come with us: `prompts` at the top of a checkout; a
+    wheel carries it as `orchestrator/_prompts`, for a name like that may be anybody's.
+    """
+    ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    packed = os.path.join(ours, "_prompts")
+    if os.path.isdir(packed):
+        return packed
+    return os.path.join(os.path.dirname(ours), "prompts")
 
 
 def _signature(folder: str) -> Signature:
