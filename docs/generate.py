@@ -35,14 +35,33 @@ PROMISE = re.compile(r"^\| [PO]\d+ \| .+ \|$", re.MULTILINE)
 # -- settings --------------------------------------------------------------------------------------
 
 
+FILES = {
+    "synapse.yaml": keys.SETTINGS,
+    "agents/{id}.yaml": keys.AGENT,
+    "team.yaml": keys.TEAM,
+}
+FIRST = {
+    "agents/{id}.yaml": "agent.engine agent.model subscriptions.read subscriptions.write",
+    "synapse.yaml": (
+        "limits.run.usd limits.tree.usd limits.day.usd ttl.* schedule.defrag backup.dir"
+        " webhooks.*.url semantic.embedder"
+    ),
+}
+
+
+def first_settings() -> Iterator[str]:
+    """Yield the table of the keys that people set."""
+    cells = [
+        (f"`{file}`", f"`{key}`", FILES[file][key])
+        for file, names in FIRST.items()
+        for key in names.split()
+    ]
+    yield from rows(("file", "key", "what it says"), cells)
+
+
 def settings() -> Iterator[str]:
     """Yield the tables of every key of the operator's files."""
-    files = (
-        ("synapse.yaml", keys.SETTINGS),
-        ("agents/{id}.yaml", keys.AGENT),
-        ("team.yaml", keys.TEAM),
-    )
-    for title, table in files:
+    for title, table in FILES.items():
         yield from ("", f"## {title}", "")
         yield from rows(
             ("key", "what it says"),
@@ -90,7 +109,7 @@ def suite() -> Iterator[str]:
     """Yield the same of the verbs of the Brain Suite."""
     (action,) = (
         each
-        for each in suite_parser()._actions
+        for each in suite_parser(every=True)._actions
         if isinstance(each, argparse._SubParsersAction)
     )
     for name, parser in action.choices.items():
@@ -260,6 +279,7 @@ def routes() -> Iterator[str]:
 # -- pages -----------------------------------------------------------------------------------------
 
 PARTS: Mapping[str, Callable[[], Iterable[str]]] = {
+    "first settings": first_settings,
     "settings": settings,
     "verbs of synapse": lambda: verbs(GROUPS, VERBS),
     "verbs of orchestrator": lambda: verbs(ORCHESTRATOR_GROUPS, ORCHESTRATOR_VERBS),

@@ -56,10 +56,17 @@ class Parser(argparse.ArgumentParser):
         raise Usage(f"{message}; `{self.prog} --help` shows what it takes")
 
 
+# What a person needs in the first week; `--help --all` shows the others too.
+FIRST = "list run report verify compare new lint".split()
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if argv is None else list(argv)
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:], "--help"]
+    every = "--all" in arguments and "--help" in arguments
     try:
-        args = _arguments().parse_args(arguments)
+        args = _arguments(every).parse_args(arguments)
         code: int = args.act(args)
     except Usage as error:
         _complain(error, "--json" in arguments)
@@ -293,16 +300,21 @@ def _compare(args: argparse.Namespace) -> int:
     return MISSED if worse else GOOD
 
 
-def _arguments() -> argparse.ArgumentParser:
+def _arguments(every: bool) -> argparse.ArgumentParser:
     parser = Parser(
         prog="brain-suite", description="What coordination costs and saves, measured."
     )
     verbs = parser.add_subparsers(required=True, metavar="VERB")
+    if not every:
+        parser.epilog = "`brain-suite help --all` lists all verbs."
 
     def verb(
         name: str, act: Callable[[argparse.Namespace], int], help: str
     ) -> argparse.ArgumentParser:
-        parser_of_verb = verbs.add_parser(name, help=help, description=help)
+        if every or name in FIRST:
+            parser_of_verb = verbs.add_parser(name, description=help, help=help)
+        else:
+            parser_of_verb = verbs.add_parser(name, description=help)
         parser_of_verb.set_defaults(act=act)
         return parser_of_verb
 

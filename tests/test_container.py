@@ -67,7 +67,7 @@ def test_images_are_named_without_a_registry():
 def test_what_is_installed_is_what_the_lock_names():
     download, install = of("RUN", 0)
     assert "--require-hashes" in download
-    assert "requirements.lock" in download
+    assert download.endswith(" --requirement requirements-run.lock")
     assert "--no-index" in install
 
 

@@ -30,9 +30,12 @@ def committed():
     return sorted(path for path in paths if path.is_file())
 
 
-def pins():
-    """Name, version, marker and hashes of each requirement of the lock."""
-    text = (ROOT / "requirements.lock").read_text(encoding="utf-8").replace("\\\n", " ")
+LOCKS = ("requirements.lock", "requirements-run.lock")
+
+
+def pins(lock="requirements.lock"):
+    """Name, version, marker and hashes of each requirement of a lock."""
+    text = (ROOT / lock).read_text(encoding="utf-8").replace("\\\n", " ")
     for line in text.splitlines():
         if line.strip() and not line.lstrip().startswith("#"):
             requirement, *hashes = line.split(" --hash=")
@@ -72,8 +75,9 @@ def test_the_patterns_catch(pattern, text):
     assert re.search(pattern, text)
 
 
-def test_lock_pins_everything_by_hash_and_names_no_place():
-    found = list(pins())
+@pytest.mark.parametrize("lock", LOCKS)
+def test_lock_pins_everything_by_hash_and_names_no_place(lock):
+    found = list(pins(lock))
     assert found
     for requirement, hashes in found:
         assert re.fullmatch(r"==[\w.!+-]+", str(requirement.specifier)), requirement
@@ -81,27 +85,53 @@ def test_lock_pins_everything_by_hash_and_names_no_place():
         assert all(re.fullmatch(r"sha256:[0-9a-f]{64}", value) for value in hashes), (
             requirement
         )
-    text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    text = (ROOT / lock).read_text(encoding="utf-8")
     assert not re.search(
         r"://|file:|\s@\s|^\s*(?:-[ief]|--(?!hash=))", text, re.MULTILINE
     )
 
 
-def test_lock_satisfies_what_is_asked_for():
+def asked_for(project, lock):
+    """What a lock has to hold: for developers all groups, to run the server's part and the builder."""
+    groups = {
+        name: [item for item in items if isinstance(item, str)]
+        for name, items in project["dependency-groups"].items()
+    }
+    server = project["project"]["optional-dependencies"]["server"]
+    more = {
+        "requirements.lock": groups["dev"],
+        "requirements-run.lock": server,
+    }
+    return [
+        *project["project"]["dependencies"],
+        *project["build-system"]["requires"],
+        *groups["build"],
+        *more[lock],
+    ]
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_lock_satisfies_what_is_asked_for(lock):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     locked = {
         canonicalize_name(pin.name): str(pin.specifier).removeprefix("==")
-        for pin, _ in pins()
+        for pin, _ in pins(lock)
     }
-    asked = [
-        *project["project"]["dependencies"],
-        *project["dependency-groups"]["dev"],
-        *project["build-system"]["requires"],
-    ]
-    for requirement in map(Requirement, asked):
+    for requirement in map(Requirement, asked_for(project, lock)):
         assert requirement.specifier.contains(
             locked[canonicalize_name(requirement.name)]
         ), requirement
+
+
+def test_what_runs_is_a_small_part_of_what_developers_have():
+    """By the same pins, so that what is tested is what runs."""
+    run, all_of_them = (
+        {str(pin): hashes for pin, hashes in pins(lock)} for lock in LOCKS[::-1]
+    )
+    assert {pin: all_of_them.get(pin) for pin in run} == run
+    assert 2 * len(run) < len(all_of_them)
+    tools = {"pytest", "ruff", "mypy", "mkdocs", "playwright", "langgraph-checkpoint"}
+    assert not tools & {canonicalize_name(pin.name) for pin, _ in pins(LOCKS[1])}
 
 
 def test_changelog_has_unreleased_on_top():

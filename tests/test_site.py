@@ -24,6 +24,7 @@ from synapse.cli import INTERRUPTED
 from synapse.cli.frame.options import Usage
 from synapse.cli.verbs import VERBS
 from synapse.errors import SynapseError
+from synapse.formats import keys
 from synapse.model.agents import ROLES
 from synapse.model.namespace import DEFAULT_TTL, PREFIX_TTL
 from synapse.system import yaml
@@ -206,6 +207,16 @@ def test_times_to_live_are_the_programs():
     )
     assert told.pop("others") == DEFAULT_TTL
     assert told == PREFIX_TTL
+
+
+def test_the_settings_begin_with_the_twelve_keys_that_people_set():
+    page = read(DOCS / "reference/settings.md")
+    first = re.search(r"^## (.+)$", page, re.MULTILINE)[1]
+    assert first == "The twelve keys that people set"
+    shown = rows("reference/settings.md", first)
+    assert len(shown) == 12
+    known = {"`synapse.yaml`": keys.SETTINGS, "`agents/{id}.yaml`": keys.AGENT}
+    assert [key for file, key, _ in shown if key.strip("`") not in known[file]] == []
 
 
 def test_exit_codes_are_the_programs():

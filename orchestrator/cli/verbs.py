@@ -5,7 +5,7 @@ Read by `main`, the completion scripts and the reference of the shell.
 
 from __future__ import annotations
 
-from synapse.cli.frame.program import WHERE, Program, Verb, format_verbs
+from synapse.cli.frame.program import WHERE, Help, Program, Verb
 
 GROUPS = {
     "clients": "Give a coding client the memory",
@@ -58,6 +58,13 @@ _TABLE = (
         "work.team",
         "give a brief to a team: plan, work, test, report",
         'orchestrator team --project shop --brief "A page that sells one book"',
+    ),
+    _verb(
+        "demo",
+        "do",
+        "work.demo",
+        "watch a team of three at work; needs no key",
+        "orchestrator demo",
     ),
     _verb(
         "init",
@@ -204,16 +211,8 @@ VERBS = {verb.name: verb for verb in _TABLE}
 OLDER_NAMES = {"debts": "unread"}
 
 
-def overview() -> str:
-    """Return the text of `orchestrator --help`."""
-    lines = [
-        "usage: orchestrator [--root DIR] [--json] VERB ...",
-        "",
-        "Teams of agents on a shared memory.",
-        "",
-    ]
-    return "\n".join([*lines, *format_verbs(GROUPS, _TABLE), *_FOOT])
-
+# What a person needs in the first week.
+FIRST = "demo install doctor run team ps tail stop resume open".split()
 
 _FOOT = (
     "Everywhere, before or after the verb:",
@@ -225,6 +224,9 @@ _FOOT = (
     "spawned run is refused. `orchestrator VERB --help` has an example each.",
     "",
 )
+overview = Help(
+    "orchestrator", "Teams of agents on a shared memory.", GROUPS, VERBS, FIRST, _FOOT
+).text
 
 # A prompt shows what its agent may see; to others it is as closed as the entries in it.
 PROGRAM = Program("orchestrator", VERBS, frozenset(VERBS), overview, older=OLDER_NAMES)

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from orchestrator.reports.rows import RunRow, Source, find_runs, run_rows
-from orchestrator.runs.files import ledger
-from orchestrator.runs.files.folder import LEDGER
+from orchestrator.reports.rows import Fields, RunRow, Source, find_runs, run_rows
+from orchestrator.runs.files import ledger, steps
+from orchestrator.runs.files.folder import LEDGER, STEPS
 from orchestrator.runs.files.ledger import Overhead
 
 BY = ("department", "agent", "project", "role", "model")
@@ -19,8 +19,9 @@ FAILED = ("failed", "timeout", "stopped", "refused")
 class Sum(NamedTuple):
     """What a group of runs took. `blocked` are runs that ended so; `blockers` the critical entries
     in `blockers/`, whatever became of the runs, None where nothing tells whose they are. `overhead`
-    is what memory cost of the work, as billed; None where nothing worked. `estimated`: nobody
-    reported some of the tokens, or no tokenizer was there to count what they were for.
+    is what memory cost of the work, as billed; None where nothing worked. `spared` are the calls of
+    tools that were not made, for another run had their results. `estimated`: nobody reported some
+    of the tokens, or no tokenizer was there to count what they were for.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Sum(NamedTuple):
     tokens: int
     cost: float | None
     overhead: float | None
+    spared: int
     estimated: bool
 
 
@@ -92,6 +94,7 @@ def _sum(source: Source, name: str, rows: list[RunRow], blockers: int | None) ->
         sum(row.tokens for row in rows),
         sum(costs) if costs else None,
         sum(overhead.coordination for overhead in spent) / work if work else None,
+        sum(spared(source, row.fields) for row in rows),
         estimated,
     )
 
@@ -115,6 +118,17 @@ def overhead_of(source: Source, row: RunRow) -> Overhead | None:
     if not row.running:
         return Overhead(*row.fields["overhead"]) if row.fields.get("overhead") else None
     return ledger.overhead(ledger.read(source.folder(row.id).lines(LEDGER)))
+
+
+def spared(source: Source, run: Fields) -> int:
+    """Return how many calls of tools a run did not make, for another had their results: by the
+    record of its end, by its steps while it runs.
+    """
+    if run["state"] != "running":
+        return int((run.get("shares") or {}).get("given", 0))
+    lines = source.folder(str(run["run"])).lines(STEPS)
+    acts = (step.fields.get("act") or {} for step in steps.read_known(lines))
+    return sum(list(act.get("counts", ())).count("given") for act in acts)
 
 
 def _count_states(states: Iterable[str], wanted: tuple[str, ...]) -> int:

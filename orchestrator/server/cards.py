@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from orchestrator.reports.limits import limited
 from orchestrator.reports.rows import Source, find_runs, run_rows
-from orchestrator.reports.sums import sums
+from orchestrator.reports.sums import spared, sums
 from orchestrator.spend.limits import day_of, policy
 from synapse.model.agents import OPERATOR
 from synapse.server.callers import gate_of
@@ -51,11 +51,15 @@ def working(request: Request) -> Markup | None:
 
 
 def spending(request: Request) -> Markup | None:
-    """Return what today cost beside its limits, and the share that memory had in it."""
+    """Return what today cost beside its limits, the share that memory had in it, and what memory
+    spared.
+    """
     if (source := _source(request)) is None:
         return None
     spend, today = limited(source), _today(source)
     rules = spend.day.limits
+    runs = [run for run in find_runs(source) if run["at"] >= today]
+    most = max(runs, key=lambda run: spared(source, run), default=None)
     return frame_of(request).markup(
         "runs/card_spending.html",
         day=spend.day,
@@ -70,6 +74,7 @@ def spending(request: Request) -> Markup | None:
             if bound
         ],
         total=sums(source, "agent", today).all,
+        most=most,
         date=spend.day.scope.partition(":")[2],
     )
 

@@ -150,6 +150,7 @@ class Sum(BaseModel):
     tokens: int
     cost: float | None
     overhead: float | None
+    spared: int
     estimated: bool
 
 

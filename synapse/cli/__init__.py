@@ -80,10 +80,10 @@ def _run(words: Sequence[str], prog: str | None, program: Program) -> int:
             iter(argument for argument in arguments if not argument.startswith("-")),
             None,
         )
-        arguments = ["--help"]
         if name is None:
-            print(program.overview(), end="")
+            print(program.overview("--all" in arguments), end="")
             return 0
+        arguments = ["--help"]
     if name is None and "--version" in arguments:
         from importlib.metadata import version
 

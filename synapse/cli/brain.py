@@ -14,7 +14,7 @@ from synapse import cli as shell
 from synapse.cli import knowledge
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options
-from synapse.cli.frame.program import DEFAULTS, Program, Verb, format_verbs
+from synapse.cli.frame.program import DEFAULTS, Help, Program, Verb
 from synapse.cli.frame.show import clean, one_line
 from synapse.cli.process import end
 from synapse.cli.verbs import OPERATORS, VERBS
@@ -52,16 +52,7 @@ _VERBS = {
 }
 
 
-def overview() -> str:
-    """Return the text of `brain --help`."""
-    lines = [
-        "usage: brain [--root DIR] [--json] VERB ...",
-        "",
-        "One brain: what agents said, and what they know.",
-        "",
-    ]
-    return "\n".join([*lines, *format_verbs(GROUPS, _VERBS.values()), *_FOOT])
-
+FIRST = "init register send inbox threads thread ack remember search recent".split()
 
 _FOOT = (
     "Everywhere, before or after the verb:",
@@ -76,6 +67,14 @@ _FOOT = (
     "has an example each; `synapse` has all other verbs.",
     "",
 )
+overview = Help(
+    "brain",
+    "One brain: what agents said, and what they know.",
+    GROUPS,
+    _VERBS,
+    FIRST,
+    _FOOT,
+).text
 PROGRAM = Program(
     "brain",
     _VERBS,

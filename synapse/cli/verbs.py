@@ -8,7 +8,7 @@ A verb's module is imported when the verb is called, so that reading an entry ne
 
 from __future__ import annotations
 
-from synapse.cli.frame.program import WHERE, Program, Verb, format_verbs
+from synapse.cli.frame.program import WHERE, Help, Program, Verb
 
 GROUPS = {
     "write": "Write and read",
@@ -477,12 +477,8 @@ ALIASES = {
 }
 
 
-def overview() -> str:
-    """Return the text of `synapse --help`."""
-    usage = "usage: synapse [--root DIR] [--json] VERB ..."
-    lines = [usage, "", "Shared memory for teams of agents.", ""]
-    return "\n".join([*lines, *format_verbs(GROUPS, _TABLE), *_FOOT])
-
+# What a person needs in the first week.
+FIRST = "init register write read search view send inbox serve doctor".split()
 
 _FOOT = (
     "Everywhere, before or after the verb:",
@@ -495,5 +491,8 @@ _FOOT = (
     "either is the operator's: everything. `synapse VERB --help` has an example each.",
     "",
 )
+overview = Help(
+    "synapse", "Shared memory for teams of agents.", GROUPS, VERBS, FIRST, _FOOT
+).text
 
 PROGRAM = Program("synapse", VERBS, OPERATORS, overview, remote=REMOTE)

@@ -1,9 +1,10 @@
+import re
 import shutil
 import subprocess
 
 import pytest
 
-from scenarios.__main__ import main
+from scenarios.__main__ import FIRST, main
 from scenarios.completion import SHELLS
 from scenarios.data.files import library
 
@@ -66,3 +67,17 @@ def test_verbs_options_values_and_scenarios_are_completed(complete, tmp_path):
     assert set(complete("brain-suite run ''")) >= {*library(), "all", "--arms"}
     (tmp_path / "mine.yaml").touch()
     assert complete("brain-suite lint mine") == ["mine.yaml"]
+
+
+def test_help_shows_the_verbs_of_the_first_week_and_all_where_asked(capsys):
+    def shown(*words):
+        with pytest.raises(SystemExit) as done:
+            main(list(words))
+        assert done.value.code == 0
+        return re.findall(r"^    ([a-z]+)", capsys.readouterr().out, re.MULTILINE)
+
+    assert sorted(shown("--help")) == sorted(FIRST)
+    assert shown("help") == shown("--help")
+    every = shown("--help", "--all")
+    assert shown("help", "--all") == every
+    assert {"calibrate", "retrieval", *FIRST} < {*every}

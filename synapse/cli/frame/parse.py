@@ -40,7 +40,7 @@ def find_verb(name: str, program: Program) -> Verb:
     hint = (
         f"did you mean {close!r}?"
         if close
-        else f"`{program.name} --help` lists them all"
+        else f"`{program.name} help --all` lists them all"
     )
     raise Usage(f"there is no verb {name!r}; {hint}", verb=name)
 

@@ -5,7 +5,7 @@ Values; imports no verb.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from synapse.system.typed import NamedTuple
 
@@ -36,14 +36,14 @@ DEFAULTS = ("~/shared-memory",)
 
 class Program(NamedTuple):
     """What a shell command can do: its verbs, those that a spawned run may not call, what its help
-    says, the workspaces that are meant outside of projects, the first that is there, and the verbs
-    that work on a server too.
+    says (with every verb, or with those of the first week), the workspaces that are meant outside
+    of projects, the first that is there, and the verbs that work on a server too.
     """
 
     name: str
     verbs: Mapping[str, Verb]
     operators: frozenset[str]
-    overview: Callable[[], str]
+    overview: Callable[[bool], str]
     defaults: tuple[str, ...] = DEFAULTS
     older: Mapping[str, str] = {}  # earlier names of verbs, which go on working
     remote: frozenset[str] = frozenset()
@@ -56,13 +56,32 @@ WHERE = (
 )
 
 
-def format_verbs(groups: Mapping[str, str], table: Iterable[Verb]) -> list[str]:
-    """Return the lines of a help text that list the verbs, by group."""
-    lines: list[str] = []
-    for key, title in groups.items():
-        lines.append(f"{title}:")
-        lines += [
-            f"  {verb.name:<12} {verb.summary}" for verb in table if verb.group == key
-        ]
-        lines.append("")
-    return lines
+class Help(NamedTuple):
+    """What the help text of a program is made of. `first` are the verbs of the first week."""
+
+    program: str
+    about: str
+    groups: Mapping[str, str]
+    verbs: Mapping[str, Verb]
+    first: Sequence[str]
+    foot: Sequence[str]
+
+    def text(self, every: bool = False) -> str:
+        """Return the text of `PROGRAM --help`, or with every verb that of `--help --all`."""
+        usage = f"usage: {self.program} [--root DIR] [--json] VERB ..."
+        verbs = self._all() if every else self._first()
+        return "\n".join([usage, "", self.about, "", *verbs, *self.foot])
+
+    def _first(self) -> Iterator[str]:
+        yield "The verbs of the first week:"
+        yield from (_line(self.verbs[name]) for name in self.first)
+        yield from ("", f"`{self.program} help --all` lists all {len(self.verbs)}.", "")
+
+    def _all(self) -> Iterator[str]:
+        for key, title in self.groups.items():
+            found = [verb for verb in self.verbs.values() if verb.group == key]
+            yield from (f"{title}:", *map(_line, found), "")
+
+
+def _line(verb: Verb) -> str:
+    return f"  {verb.name:<12} {verb.summary}"

@@ -1,15 +1,20 @@
+import re
 import subprocess
 import sys
 
 import pytest
 
-from orchestrator.cli.verbs import GROUPS, PROGRAM, VERBS, overview
+from orchestrator.cli.verbs import FIRST, GROUPS, PROGRAM, VERBS, overview
 from synapse.cli.frame import parse
 
 
 def test_help(run):
     for words in (["--help"], ["-h"], ["help"]):
         assert run(*words) == (0, overview(), "")
+    for words in (["--help", "--all"], ["help", "--all"]):
+        assert run(*words) == (0, overview(every=True), "")
+    shown = re.findall(r"^  ([a-z][a-z-]+) +[a-z]", overview(), re.MULTILINE)
+    assert (shown, len(set(FIRST))) == (FIRST, 10)
     assert run("--version").out.startswith("orchestrator ")
     assert all(len(line) <= 88 for line in overview().splitlines())
 

@@ -93,6 +93,19 @@ def test_the_overview_says_who_works_and_what_waits(worked, browser):
     assert "Waits for a person" in text
 
 
+def test_the_overview_says_what_memory_took_and_spared(worked, browser):
+    """Of runs that ended by their records, of those at work by their steps."""
+    assert "it spared no call of a tool" in browser.get("/").text
+    act = {"key": "act:1", "told": "syn-2026-01-01-001", "counts": ["given"]}
+    worked.office.step("eng-2", 7, "result", call="c", text="57", name="find", act=act)
+    worked.office.begin("eng-3")
+    worked.office.turn("eng-3", 0, "It is there.")
+    worked.office.end("eng-3", shares={"given": 2, "made": 1})
+    text = browser.get("/").text
+    assert "Memory took" in text
+    assert 'it spared <a href="/runs/eng-3#h-memory">3 calls</a>' in text
+
+
 def test_a_finished_run_is_asked_on(worked, browser):
     assert 'hx-post="/runs/eng-1/ask"' in browser.get("/runs/eng-1").text
     assert 'hx-post="/runs/eng-2/ask"' not in browser.get("/runs/eng-2").text

@@ -11,7 +11,7 @@ from contextlib import closing
 import pytest
 
 from synapse.cli import brain
-from synapse.cli.brain import GROUPS, PROGRAM, overview
+from synapse.cli.brain import FIRST, GROUPS, PROGRAM, overview
 from synapse.cli.frame import parse
 from synapse.cli.verbs import VERBS
 from synapse.compat.brain import UnifiedBrain
@@ -68,6 +68,9 @@ def test_every_verb_has_help_with_an_example(run, name):
 
 def test_help_and_mistakes(run):
     assert run("--help") == (0, overview(), "")
+    assert run("--help", "--all") == (0, overview(every=True), "")
+    assert len(FIRST) == 10
+    assert "`brain help --all` lists all" in overview()
     assert max(map(len, overview().splitlines())) <= 88
     assert run("--version")[1].startswith("brain ")
     assert run("write")[0] == 64, "entries are the other program's"

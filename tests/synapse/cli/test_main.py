@@ -27,6 +27,8 @@ def tree():
 def test_help(run):
     for words in (["--help"], ["-h"], ["help"]):
         assert run(*words) == (0, overview(), "")
+    for words in (["--help", "--all"], ["help", "--all"]):
+        assert run(*words) == (0, overview(every=True), "")
     assert run("help", "write").out.startswith("usage: synapse write")
 
 

@@ -55,7 +55,10 @@ def test_number():
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("raed", "did you mean 'read'?"), ("xyzzy", "`synapse --help` lists them all")],
+    [
+        ("raed", "did you mean 'read'?"),
+        ("xyzzy", "`synapse help --all` lists them all"),
+    ],
 )
 def test_an_unknown_verb_is_answered_with_a_hint(name, hint):
     with pytest.raises(Usage, match="there is no verb") as caught:

@@ -1,11 +1,12 @@
 import ast
 import inspect
+import re
 import shlex
 
 import pytest
 
 from synapse.cli.frame import parse
-from synapse.cli.verbs import ALIASES, GROUPS, OPERATORS, VERBS, overview
+from synapse.cli.verbs import ALIASES, FIRST, GROUPS, OPERATORS, VERBS, overview
 
 NAMES = sorted(VERBS)
 
@@ -83,9 +84,17 @@ def test_a_verb_is_no_more_than_a_call_and_a_print(name):
 
 
 def test_overview_lists_every_verb_within_eighty_columns():
-    text = overview()
+    text = overview(every=True)
     assert [name for name in VERBS if f"\n  {name:<11} " not in text] == []
     assert max(map(len, text.splitlines())) <= 80
+
+
+def test_help_begins_with_the_ten_verbs_of_the_first_week():
+    shown = re.findall(r"^  ([a-z][a-z-]+) +[a-z]", overview(), re.MULTILINE)
+    assert shown == FIRST
+    assert (len(set(FIRST)), set(FIRST) - VERBS.keys()) == (10, set())
+    assert f"`synapse help --all` lists all {len(VERBS)}." in overview()
+    assert max(map(len, overview().splitlines())) <= 80
 
 
 def test_aliases_and_operators_are_verbs():
