@@ -219,6 +219,25 @@ def test_the_settings_begin_with_the_twelve_keys_that_people_set():
     assert [key for file, key, _ in shown if key.strip("`") not in known[file]] == []
 
 
+def test_figures_of_the_readme_are_those_of_the_results():
+    """Those marked ᵇ; `make suite` prints the others."""
+    readme, results = (
+        " ".join(read(page).split())
+        for page in (README, DOCS / "brain-suite/results.md")
+    )
+    row = re.search(r"\| stale_authority \| ideal .*?\|(?= [a-z])", results)[0]
+    tokens = re.search(r"-(\d+) % \[[^]]*\] v native_store", row)[1]
+    dollars = re.search(r"-(\d+) % \[[^]]*\] v file_tail", row)[1]
+    assert f"ours takes {tokens} % more tokens where old figures mislead" in readme
+    assert f"ours costs {dollars} % more where a lead's old figure misleads" in readme
+    spared = re.search(r"one after the other, 5 of 7 .*?\(-(\d+) %\)", results)[1]
+    assert f"{spared} % fewer tokens where the second agent needs" in readme
+    assert "elsewhere the plugin costs 2 to 3 %" in results
+    assert "our plugin costs 2 to 3 %" in readme
+    missed = re.search(r"\d+ of \d+ thresholds are missed", results)[0]
+    assert missed in readme
+
+
 def test_exit_codes_are_the_programs():
     def classes(kind):
         return {kind}.union(*map(classes, kind.__subclasses__()))
