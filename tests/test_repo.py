@@ -134,6 +134,24 @@ def test_what_runs_is_a_small_part_of_what_developers_have():
     assert not tools & {canonicalize_name(pin.name) for pin, _ in pins(LOCKS[1])}
 
 
+def test_make_run_installs_what_runs_and_make_test_the_rest(tmp_path):
+    for name in ("Makefile", "pyproject.toml", *LOCKS):
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+
+    def locks_for(target):
+        planned = subprocess.run(
+            ["make", "-n", target],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        return re.findall(r"install .*--require-hashes -r (\S+)", planned)
+
+    assert locks_for("run") == ["requirements-run.lock"]
+    assert locks_for("test") == ["requirements-run.lock", "requirements.lock"]
+
+
 def test_changelog_has_unreleased_on_top():
     headings = re.findall(
         r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE

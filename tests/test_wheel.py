@@ -175,3 +175,11 @@ def test_wheel_has_the_templates_of_prompts(bin, tmp_path):
     words = ("run", "--dry-run", "--agent", "cto", "Look")
     prompt = run(*orchestrator, *words, cwd=tmp_path)
     assert "## Your Task" in prompt
+
+
+def test_wheel_has_the_demo(bin, tmp_path):
+    """Without a terminal it ends by itself; modules of the folder do not take ours away."""
+    (tmp_path / "synapse.py").write_text("raise SystemExit('not ours')")
+    told = run(bin / "orchestrator", "demo", cwd=tmp_path)
+    assert "3. Two equals contradict each other, until somebody rules" in told
+    assert "What it took" in told
