@@ -134,6 +134,18 @@ def test_what_runs_is_a_small_part_of_what_developers_have():
     assert not tools & {canonicalize_name(pin.name) for pin, _ in pins(LOCKS[1])}
 
 
+def test_the_pages_say_how_many_packages_there_are():
+    run, every = (len(list(pins(lock))) for lock in LOCKS[::-1])
+    readme, contributing = (
+        (ROOT / name).read_text(encoding="utf-8")
+        for name in ("README.md", "CONTRIBUTING.md")
+    )
+    assert f"{run} packages, a minute" in readme
+    assert f"First time: {every} packages" in readme
+    assert f"installs {run} packages" in contributing
+    assert f"the {every} packages" in contributing
+
+
 def test_make_run_installs_what_runs_and_make_test_the_rest(tmp_path):
     for name in ("Makefile", "pyproject.toml", *LOCKS):
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())

@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import termios
 import textwrap
 import time
 from collections.abc import Callable, Iterator
@@ -75,6 +76,7 @@ def demo(call: Call) -> int:
 
 def _typed(paper: Paper) -> str:
     """Return what the person types; where that is nothing, what the demo says for them."""
+    termios.tcflush(sys.stdin, termios.TCIFLUSH)  # what was typed before is no answer
     print(f"{'':14}Your answer (Enter: {ANSWER}) ", end="", flush=True)
     if select.select([sys.stdin], [], [], ANSWER_WITHIN)[0]:
         return sys.stdin.readline().strip() or ANSWER
