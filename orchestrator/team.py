@@ -16,10 +16,11 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from orchestrator.run_store.store import RunStore
 from orchestrator.runs import plans
 from orchestrator.runs.plans import TOPIC, Part, parts
 from orchestrator.runs.records import Run
-from orchestrator.runs.task import MODES, Result, Task
+from orchestrator.runs.task import MODES, Result, Task, Tree
 from orchestrator.supervisor import Supervisor
 from orchestrator.tools import calls
 from synapse.core import Memory
@@ -38,13 +39,16 @@ OPEN = "team"  # the topic of the blocker that says why a project is not done
 
 
 class Report(NamedTuple):
-    """The outcome of a brief: the lead's last word, every run, and `why` it is not done."""
+    """The outcome of a brief: the lead's last word, every run, `why` it is not done, and what all
+    of it took.
+    """
 
     status: str
     text: str
     runs: tuple[Result, ...]
     plan: str | None = None
     why: str = ""
+    tree: Tree = Tree()
 
     @property
     def done(self) -> bool:
@@ -119,13 +123,16 @@ class Team(NamedTuple):
             lead = await supervisor.memory_thread(supervisor.run_store.agent, self.lead)
             has_model = (lead.engine or supervisor.default_engine) in MODELS
             report = await (work.by_tools() if has_model else work.by_plan())
+            tree = await supervisor.memory_thread(
+                _tree, supervisor.run_store, report.runs
+            )
             await supervisor.memory_thread(
                 _taken_in, supervisor.run_store.memory, report.runs
             )
             await supervisor.memory_thread(
                 _settled, supervisor.run_store.memory, self.lead, project, report
             )
-            return report
+            return report._replace(tree=tree)
 
 
 def team_of(fields: Mapping[str, Any], path: str = "team.yaml") -> Team:
@@ -406,6 +413,14 @@ def _listed(results: Iterable[Result]) -> str:
 
 def _line(result: Result) -> str:
     return f"{result.run or 'not begun'}: {result.status}, {result.entry or result.why}"
+
+
+def _tree(run_store: RunStore, results: Sequence[Result]) -> Tree:
+    """Return what the trees of these results took, each once."""
+    ids = [result.run for result in results if result.run]
+    roots = dict.fromkeys(run_store.known(id).root for id in ids)
+    trees = [run_store.costs.tree(run_store.known(root)) for root in roots]
+    return sum(trees, start=Tree())
 
 
 def _taken_in(memory: Memory, runs: tuple[Result, ...]) -> None:

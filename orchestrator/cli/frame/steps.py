@@ -84,5 +84,5 @@ def format_end(run: Fields) -> str:
         return "      still running"
     usage = Usage(**(run.get("usage") or {}))
     why = run.get("why") or run.get("summary") or ""
-    figures = f"{format_tokens(usage)} tokens, {format_money(run.get('cost'))}"
+    figures = f"its own {format_tokens(usage)} tokens, {format_money(run.get('cost'))}"
     return f"      {run.get('status')}: {figures}  {_one_line(str(why))}"

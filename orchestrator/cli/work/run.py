@@ -65,6 +65,12 @@ def run_options(parser: Options) -> None:
     )
     add("--max-turns", type=whole, metavar="N", help="turns after which it ends")
     add(
+        "--max-reply",
+        type=whole,
+        metavar="N",
+        help="tokens of one reply at most; each call reserves them (default: 8192)",
+    )
+    add(
         "--timeout",
         type=seconds,
         metavar="S",
@@ -125,7 +131,8 @@ def _task(call: Call) -> Task:
 
     args = call.args
     text = read_text(args.task)
-    names = "view_budget max_tokens max_usd max_turns timeout memory_tools intent force".split()
+    names = "view_budget max_tokens max_usd max_turns max_reply timeout".split()
+    names += "memory_tools intent force".split()
     options: dict[str, Any] = {name: getattr(args, name) for name in names}
     return Task(text, args.agent, args.project, **options)
 

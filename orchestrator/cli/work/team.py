@@ -6,7 +6,11 @@ import os
 from textwrap import fill
 from typing import TYPE_CHECKING
 
-from orchestrator.cli.frame.describe import clean_text, describe_result
+from orchestrator.cli.frame.describe import (
+    clean_text,
+    describe_result,
+    describe_tree,
+)
 from orchestrator.cli.frame.engines import choose_engine, make_engine, model_of
 from orchestrator.cli.frame.figures import format_money, format_tokens
 from orchestrator.cli.frame.grid import grid
@@ -21,7 +25,7 @@ from synapse.wire.forms import fields
 if TYPE_CHECKING:
     from orchestrator.team import Report
 
-HEADERS = ("run", "state", "tokens", "cost", "said")
+HEADERS = ("run", "state", "own tokens", "own cost", "said")
 
 
 def team_options(parser: Options) -> None:
@@ -84,6 +88,7 @@ def _as_json(report: Report) -> dict[str, object]:
         "text": report.text,
         "why": report.why,
         "plan": report.plan,
+        "tree": fields(report.tree),
         "runs": runs,
     }
 
@@ -100,5 +105,6 @@ def _format_report(report: Report) -> str:
         for result in report.runs
     ]
     end = f"The project is {report.status}{f': {clean_text(report.why)}' if report.why else ''}."
-    table = grid(HEADERS, rows, ("tokens", "cost"))
-    return f"{clean_text(report.text)}\n\n{table}\n\n{fill(end, WIDTH)}"
+    table = grid(HEADERS, rows, HEADERS[2:4])
+    total = f"In all {describe_tree(report.tree)}."
+    return f"{clean_text(report.text)}\n\n{table}\n\n{total}\n{fill(end, WIDTH)}"

@@ -85,9 +85,12 @@ def test_run(here, run):
     done = run("run", "--agent", "eng-backend", "--project", "web", "Fix it")
     assert (done.code, done.out) == (0, "Finished: Fix it\n")
     assert "no key is set" in done.err
-    (last,) = [line for line in done.err.splitlines() if "overhead" in line]
+    (last,) = [line for line in done.err.splitlines() if ": done; " in line]
     assert last.startswith("eng-backend-")
-    assert ": done; " in last
+    assert re.search(
+        r"; memory \d+ tokens beside \d+ of work, [\d.]+%, no call of", last
+    )
+    assert "overhead" not in done.err
     assert any("says     Finished: Fix it  (" in line for line in done.err.splitlines())
 
 
