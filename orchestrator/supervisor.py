@@ -24,6 +24,7 @@ from orchestrator.runs.files.lease import BEAT, CONFIRM, LEASE
 from orchestrator.runs.records import ATTEMPTS, Run, name
 from orchestrator.runs.task import Result, Task, check, check_mode
 from orchestrator.sessions.config import Handler
+from orchestrator.sessions.events import Events, RunEvent
 from orchestrator.sessions.loop_runner import LoopRunner
 from orchestrator.sessions.memory_thread import MemoryThread
 from orchestrator.sessions.session import Session
@@ -56,7 +57,8 @@ class Supervisor:
     already. `memory_tools` (auto, always or never) says when agents are offered the memory's tools;
     `tools` are functions of yours, `mcp` servers whose tools are offered, each a command or an
     address. `context` decides what of the memory goes into a prompt. `limits` hold for each run,
-    where they say more than the workspace's.
+    where they say more than the workspace's. `on_event` is called with each RunEvent, on the event
+    loop's thread; `queue.put_nowait` hands them to an `async for` of yours.
 
     With `seed`, the ids of runs follow from it. `inline` keeps everything on the event loop's
     thread: for virtual time. Without a sign of life for `lease` seconds this supervisor counts as
@@ -75,6 +77,7 @@ class Supervisor:
         mcp: Iterable[str | Sequence[str]] = (),
         context: Policy = by_default,
         limits: Limits | None = None,
+        on_event: Callable[[RunEvent], object] | None = None,
         seed: int | None = None,
         inline: bool = False,
         lease: float = LEASE,
@@ -82,6 +85,7 @@ class Supervisor:
     ) -> None:
         check_mode(memory_tools)
         check_engines(engine, engines or {})
+        self.events = Events(on_event)
         self.user_tools = [
             item if isinstance(item, UserTool) else tool_of(item) for item in tools
         ]
@@ -253,6 +257,7 @@ class Supervisor:
     async def __aenter__(self) -> Supervisor:
         self._open += 1
         if self._open == 1:
+            self.events.open()
             self._background = [asyncio.create_task(self._beat())]
             if self.mcp:
                 from orchestrator.tools.mcp import connect
@@ -323,6 +328,7 @@ class Supervisor:
     # -- one run -----------------------------------------------------------------------------------
 
     def _begin(self, run: Run) -> None:
+        self.events.emit(run, "started", run.task.text)
         life = asyncio.create_task(self._run_to_result(run), name=run.id)
         self._lives[run.id] = life
         life.add_done_callback(lambda _: self._lives.pop(run.id, None))
@@ -362,6 +368,7 @@ class Supervisor:
         result: Result = await self.memory_thread(
             self.run_store.close_run, run, outcome, session
         )
+        self.events.emit(run, "done", result.text or result.why, result=result)
         parent = self.sessions.get(run.parent or "")
         if parent is not None and result.status == "blocked":
             parent.child_blocked(result)
@@ -374,7 +381,9 @@ class Supervisor:
             self.run_store.prepare_session, run, engine, not self.sessions
         )
         about = parts.folder, parts.config, parts.recorded
-        session = Session(run, engine, *about, self.run_store.memory.store.clock)
+        session = Session(
+            run, engine, *about, self.run_store.memory.store.clock, self.events
+        )
         handlers: dict[str, Handler] = {}
         if engine.takes_tools:
             context = ToolContext(
