@@ -53,6 +53,24 @@ def test_every_verb_has_its_section():
     assert set(generate.NOTES) <= set(titles)
 
 
+COMMAND = re.compile(r"\b(synapse|orchestrator) ([a-z][a-z-]+)(?= |\"|'|`|$|<)")
+
+
+def test_every_command_that_a_page_of_the_dashboard_shows_is_a_verb():
+    verbs = {"synapse": VERBS, "orchestrator": TEAM_VERBS}
+    templates = [*ROOT.glob("*/server/**/*.html")]
+    shown = [
+        (path.name, program, verb)
+        for path in templates
+        for text in re.findall(
+            r"[\"'`]((?:synapse|orchestrator) [^\"'`]+)|<code>(.+?)</code>", read(path)
+        )
+        for program, verb in COMMAND.findall(" ".join(text))
+    ]
+    assert len(shown) > 20
+    assert [each for each in shown if each[2] not in verbs[each[1]]] == []
+
+
 def test_the_drawing_has_every_layer_of_the_contracts():
     project = tomllib.loads(read(ROOT / "pyproject.toml"))["tool"]["importlinter"]
     drawn = {(), *((root,) for root in project["root_packages"])}

@@ -162,6 +162,24 @@ def test_run_with_a_tool(here, run):
 
 
 @pytest.mark.parametrize(
+    ("top", "line"),
+    [
+        ('if __name__ == "__main__":\n    print("begun")\n', None),
+        ('LIMITS = dict(port=8080)\nprint("begun")\n', 5),
+        ('with open("/dev/null") as file:\n    print("begun")\n', 4),
+    ],
+)
+def test_whose_import_runs_a_program_is_told(here, run, tmp_path, top, line):
+    tool = "def port() -> int:\n    'Return the port.'\n    return 8080\n"
+    (tmp_path / f"own{line}.py").write_text(tool + top)
+    done = run("resume", "--tool", f"own{line}:port")
+    assert done.code == 0
+    assert ("begun" in done.out) == (line is not None)
+    told = f"importing own{line} runs the program at its line {line}"
+    assert (told in done.err) == (line is not None)
+
+
+@pytest.mark.parametrize(
     ("words", "code"),
     [
         (("--agent", "nobody", "x"), 3),
