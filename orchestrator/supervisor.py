@@ -32,7 +32,7 @@ from orchestrator.sessions.wake import LOOK_EVERY, Listener, News, soon
 from orchestrator.sharing.calls import Sharing
 from orchestrator.sharing.handlers import ToolContext, handlers_of
 from orchestrator.spend.limits import LimitReached, Limits
-from orchestrator.tools.functions import UserTool, tool_of
+from orchestrator.tools.functions import UserTool, tools_of
 from orchestrator.turns.telemetry import run_span
 from orchestrator.turns.turn_loop import TurnLoop
 from synapse import core
@@ -86,9 +86,7 @@ class Supervisor:
         check_mode(memory_tools)
         check_engines(engine, engines or {})
         self.events = Events(on_event)
-        self.user_tools = [
-            item if isinstance(item, UserTool) else tool_of(item) for item in tools
-        ]
+        self.user_tools = tools_of(tools)
         self._opened: Memory | None = None  # what was opened here is closed with this
         if not isinstance(memory, Memory):
             memory = self._opened = core.open(memory)

@@ -200,10 +200,16 @@ def refusal(agent: Agent, namespace: str, action: str = "write") -> Forbidden:
         if not ns.matches_any(agent.write or (), glob.removesuffix("/*"))
     )
     allowed = (*(agent.write or ()), *dict.fromkeys(extra))
+    place, _, project = namespace.partition("/")
+    join = ""
+    if place in PLACES and project and action == "write":
+        join = (
+            f"; as a member of the project {project} it may (`projects:` in its file)"
+        )
     return Forbidden(
         (
             f"agent {agent.id} may not {action} in {namespace}; it may in"
-            f" {', '.join(allowed) or 'no namespace'}"
+            f" {', '.join(allowed) or 'no namespace'}{join}"
         ),
         agent=agent.id,
         namespace=namespace,

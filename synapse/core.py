@@ -433,6 +433,10 @@ def _place(address: str | os.PathLike[str]) -> str:
     path = os.fspath(address)
     if not isinstance(path, str) or "\0" in path or not encodes(path):
         raise InvalidEntry(f"{address!r} is no path: write one such as ~/shared-memory")
+    if not path.strip():
+        raise InvalidEntry(
+            "an empty path names no workspace: write '.' for this folder"
+        )
     return path
 
 

@@ -56,6 +56,8 @@ def check(task: Task) -> Task:
     namespace for its status, and a limit is a number that is not negative.
     """
     fields_fit(task, "task")
+    if not task.text.strip():
+        raise InvalidEntry("the task is empty: say what is to be done")
     if not is_namespace(f"status/{task.project}"):
         raise InvalidEntry(
             f"project {task.project!r} is not valid: a-z, 0-9, '_' and '-', such as"

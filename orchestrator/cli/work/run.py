@@ -18,8 +18,8 @@ from orchestrator.cli.frame.figures import format_money
 from orchestrator.cli.frame.options import engine_options, read_text, tool_options
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options
+from synapse.cli.frame.parse import decimal, seconds
 from synapse.cli.frame.parse import number as whole
-from synapse.cli.frame.parse import seconds
 
 if TYPE_CHECKING:
     from orchestrator.preview import Preview
@@ -59,7 +59,7 @@ def run_options(parser: Options) -> None:
     )
     add(
         "--max-usd",
-        type=float,
+        type=decimal,
         metavar="N",
         help="dollars after which it ends, with all runs below it",
     )

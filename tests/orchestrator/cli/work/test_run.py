@@ -189,6 +189,7 @@ def test_whose_import_runs_a_program_is_told(here, run, tmp_path, top, line):
         (("--agent", "eng-backend", "--project", "Web Shop", "x"), 64),
         (("--agent", "eng-backend", "--project", "Web Shop", "--dry-run", "x"), 64),
         (("--agent", "eng-backend", "--max-usd", "nan", "x"), 64),
+        (("--agent", "eng-backend", "--max-usd", "lots", "x"), 64),
         (("--agent", "eng-backend", "--timeout", "-1", "x"), 64),
         (("--agent", "eng-backend", "--mcp", "no-such-server", "x"), NOT_DONE),
         (("--agent", "eng-backend", "--tool", "nothing", "x"), 64),
@@ -201,6 +202,7 @@ def test_run_says_what_is_wrong(here, run, words, code):
     assert (done.code, done.out) == (code, "")
     assert done.err.splitlines()[-1].startswith("orchestrator: ")
     assert "bug" not in done.err
+    assert "could not convert" not in done.err
 
 
 def files(root):
