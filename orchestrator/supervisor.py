@@ -232,16 +232,12 @@ class Supervisor:
 
     take_over = recover  # its name for users
 
-    async def look(self) -> None:
-        """Adopt what was dropped into the workspace, although nobody reads just now."""
-        await self.memory_thread(self.run_store.store.look)
-
     async def stop(self, run: str, reason: str = "stopped by the operator") -> None:
         """End a run and all below it."""
         await self.memory_thread(self.run_store.runs.stop, run, "operator", reason)
-        await self.hear()
+        await self._hear()
 
-    async def leave(self) -> None:
+    async def _leave(self) -> None:
         """Let go of all that runs, in the middle: it stays to be gone on with by whoever takes it
         over.
         """
@@ -321,7 +317,7 @@ class Supervisor:
             await asyncio.sleep(BEAT)
             self.run_store.lease.beat()
             if self._listener is None:
-                await self.hear()
+                await self._hear()
 
     # -- one run -----------------------------------------------------------------------------------
 
@@ -385,7 +381,7 @@ class Supervisor:
         handlers: dict[str, Handler] = {}
         if engine.takes_tools:
             context = ToolContext(
-                session, parts.agent_memory, self.sharing, self.start, self.gather
+                session, parts.agent_memory, self.sharing, self.start, self._gather
             )
             tools = [*self.user_tools, *self.server_tools]
             handlers = handlers_of(context, tools, parts.tools)
@@ -400,7 +396,7 @@ class Supervisor:
             self.run_store,
             self.memory_thread,
             self.sessions,
-            self.hear,
+            self._hear,
             unread_results,
         )
         return session, turns
@@ -435,7 +431,7 @@ class Supervisor:
 
     # -- for its sessions --------------------------------------------------------------------------
 
-    async def hear(self) -> None:
+    async def _hear(self) -> None:
         """Put what is critical into the inboxes of its readers, and end what somebody stopped. It
         is completed even if the caller is cancelled: what was read from the log is for everybody.
         """
@@ -461,9 +457,9 @@ class Supervisor:
         it.
         """
         if self.sessions and (self._hearing is None or self._hearing.done()):
-            self._hearing = asyncio.create_task(self.hear())
+            self._hearing = asyncio.create_task(self._hear())
 
-    async def gather(
+    async def _gather(
         self, session: Session, wanted: Iterable[str]
     ) -> tuple[list[Result], list[str]]:
         """Return the unread results of a session's children, those wanted or all, once they have

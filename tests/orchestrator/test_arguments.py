@@ -93,9 +93,7 @@ def test_the_options_of_a_supervisor(memory, option):
 METHODS = {
     name: function
     for name, function in vars(Supervisor).items()
-    if inspect.isfunction(function)
-    and not name.startswith("_")
-    and name not in ("close", "leave", "hear")
+    if inspect.isfunction(function) and not name.startswith("_") and name != "close"
 }
 ARGUMENTS = [
     pytest.param(name, parameter, id=f"{name}({parameter})")
@@ -247,6 +245,14 @@ def port(service: str) -> int:
 def other(service: str) -> int:
     """Return another port."""
     return 8081
+
+
+def test_what_a_supervisor_has_for_people_is_all_that_is_public():
+    public = {name for name in vars(Supervisor) if not name.startswith("_")}
+    methods = {name for name in public if callable(getattr(Supervisor, name))}
+    assert methods == set(
+        "run resume spawn start result recover take_over stop close".split()
+    )
 
 
 def test_two_tools_of_one_name_are_refused(memory):
