@@ -156,6 +156,7 @@ class Memory:
             )
 
     def agents(self) -> list[Agent]:
+        """Return the registered agents."""
         return list(self.store.agents().values())
 
     def as_agent(
@@ -356,6 +357,7 @@ class Memory:
         return exchange.lines_in(self.store, lines)
 
     def close(self) -> None:
+        """Close the workspace; what was acknowledged is on the disk already."""
         if self._schedule is not None:
             self._schedule.finish()
         self.store.close()

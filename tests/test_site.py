@@ -11,8 +11,11 @@ from pathlib import Path
 
 import pytest
 
+import orchestrator
+import synapse
 from docs import generate
 from docs.hooks import INCLUDED
+from docs.library import OLDER, _members
 from orchestrator.cli.verbs import VERBS as TEAM_VERBS
 from orchestrator.engines import clients
 from orchestrator.engines.process import Process
@@ -51,6 +54,28 @@ def test_every_verb_has_its_section():
     ) == sorted(named)
     assert "brain-suite run" in titles
     assert set(generate.NOTES) <= set(titles)
+
+
+def test_every_public_name_of_the_library_is_in_its_reference():
+    text = read(DOCS / "reference/python.md")
+    for module in (synapse, orchestrator):
+        for name in set(module.__all__) - OLDER:
+            section = f"### {module.__name__}.{name}\n"
+            assert section in text or f"| `{name}` |" in text, name
+    for member in ("append(body: str, namespace: str", "run(task: Task) -> Result"):
+        assert f"| `{member}" in text
+    assert " at 0x" not in text
+
+
+def test_a_public_name_without_a_docstring_is_no_reference():
+    class Bare:
+        """A class."""
+
+        def act(self):
+            pass
+
+    with pytest.raises(ValueError, match="act has no docstring"):
+        list(_members(Bare))
 
 
 COMMAND = re.compile(r"\b(synapse|orchestrator) ([a-z][a-z-]+)(?= |\"|'|`|$|<)")

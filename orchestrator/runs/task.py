@@ -152,6 +152,7 @@ class Result(NamedTuple):
 
     @property
     def done(self) -> bool:
+        """Return whether the work is done."""
         return self.status == "done"
 
     def fields(self) -> dict[str, object]:

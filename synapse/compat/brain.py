@@ -310,6 +310,7 @@ class UnifiedBrain:
         return self.tables.reader()
 
     def close(self) -> None:
+        """Close the log; the tables stay as they are."""
         self.tables.close()
         self.memory.close()
 

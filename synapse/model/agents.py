@@ -72,6 +72,7 @@ class Agent(NamedTuple):
 
     @property
     def rank(self) -> int:
+        """Return the authority, 0 where none is declared."""
         return 0 if self.authority is None else self.authority
 
     @property
