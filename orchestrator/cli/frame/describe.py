@@ -53,9 +53,8 @@ def describe_result(result: Result) -> str:
     repeated = ", as it did before (--force repeats it)" if result.repeated else ""
     line = f"{result.run or 'not begun'}: {result.status}{repeated}"
     if result.run:
-        line += (
-            f"; {_figures(result)}; {format_memory(result.overhead)}, {_spared(result)}"
-        )
+        memory = f"{format_memory(result.overhead)}, and spared {_spared(result)}"
+        line += f"; {_figures(result)}; {memory}"
     lines = [line, result.why] if result.why else [line]
     return clean("\n".join(lines).replace("\n", "; "))
 
@@ -75,5 +74,5 @@ def _figures(result: Result) -> str:
 
 def _spared(result: Result) -> str:
     if not result.spared:
-        return "no call of a shared tool spared"
-    return f"{result.spared} call{'s' * (result.spared != 1)} of shared tools spared"
+        return "no call of a shared tool"
+    return f"{result.spared} call{'s' * (result.spared != 1)} of shared tools"

@@ -28,8 +28,8 @@ def format_memory(overhead: Overhead) -> str:
     is_estimate = overhead.counting != "exact"
     tokens = mark_estimate(format_count(overhead.coordination), is_estimate)
     work = mark_estimate(format_count(overhead.work), is_estimate)
-    share = f", {overhead.billed:.1%}" if overhead.work else ""
-    return f"memory {tokens} tokens beside {work} of work{share}"
+    share = f"{overhead.billed:.1%} of" if overhead.work else "beside"
+    return f"memory took {tokens}, {share} the {work} of its work"
 
 
 def format_count(count: int) -> str:

@@ -88,7 +88,7 @@ def test_run(here, run):
     (last,) = [line for line in done.err.splitlines() if ": done; " in line]
     assert last.startswith("eng-backend-")
     assert re.search(
-        r"; memory \d+ tokens beside \d+ of work, [\d.]+%, no call of", last
+        r"; memory took \d+, [\d.]+% of the \d+ of its work, and spared no call", last
     )
     assert "overhead" not in done.err
     assert any("says     Finished: Fix it  (" in line for line in done.err.splitlines())
