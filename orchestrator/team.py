@@ -73,6 +73,7 @@ class Team(NamedTuple):
     view_budget: int | str = "auto"
     max_tokens: int | None = None
     max_usd: float | None = None
+    max_reply: int | None = None
     memory_tools: str | None = None
     tools: Mapping[str, Any] = {}
 
@@ -392,6 +393,7 @@ class _Work:
             team.view_budget,
             force=self.force,
             tools=team.tools,
+            max_reply=team.max_reply,
             **bounds,
         )
         try:

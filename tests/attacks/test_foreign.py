@@ -615,7 +615,7 @@ WITHIN = set(
     "protocol name workspace namespaces ttl authority staging users global_write size_limits quota"
     " hourly unverified privacy reputation limits prices tools schedule clients version"
     " implementation consolidator agent subscriptions skills"
-    " lead engineers cto qa engine models view_budget max_tokens max_usd memory_tools"
+    " lead engineers cto qa engine models view_budget max_tokens max_usd max_reply memory_tools"
     " semantic.model semantic.folder semantic.search mirror.until backup.keep"
     " checkpoints.every".split()
 )

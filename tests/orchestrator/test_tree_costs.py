@@ -8,6 +8,7 @@ from orchestrator.engines.scripted import Move, Scripted
 from orchestrator.reports.rows import Source
 from orchestrator.reports.trees import trees
 from orchestrator.runs.task import Result, Task, Tree, check
+from orchestrator.team import Team
 from synapse.errors import InvalidEntry
 
 PRICED = "prices: {dear: {input: 1.0, output: 10.0}}\n"
@@ -114,6 +115,25 @@ def test_a_shorter_longest_reply_lets_it_begin(world):
     here = world(Asked(play), settings=PRICED, model="dear")
     assert here.spawn("Ship it", "lead", max_usd=0.09, max_reply=500).done
     assert asked == [500] * 5, "what it spawns has no longer replies"
+
+
+def test_a_team_says_how_long_its_replies_are(world):
+    """Each task of it, also where a plan drives the work; what it took is in its report."""
+    asked = []
+
+    class Asked(Priced):
+        async def step(self, request, interrupt):
+            asked.append(request.max_tokens)
+            return await super().step(request, interrupt)
+
+    def plan(seen):
+        return "- [eng-a] Do it" if "Plan this project" in seen.text else "Done."
+
+    here = world(Asked(plan), settings=PRICED, model="dear")
+    team = Team("lead", ("eng-a",), max_reply=700, max_usd=1.0)
+    report = here.time.run(team.run(here.supervisor, "Build it", "web"))
+    assert (report.status, asked) == ("done", [700] * 3)
+    assert (report.tree.runs, report.tree.cost) == (3, pytest.approx(0.03))
 
 
 @pytest.mark.parametrize("reply", [0, -1])
