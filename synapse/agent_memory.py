@@ -99,8 +99,7 @@ class AgentMemory:
         key writes nothing and returns the first entry. `when` names the moment of which agents are
         told it: `run git push`. NotFound where `to` names an agent that there is none of.
         """
-        to = addressees(to)
-        self.access.check_addressees(to)
+        self.access.check_addressees(to := addressees(to))
         return self._write(
             Draft(
                 body,

@@ -201,16 +201,11 @@ def refusal(agent: Agent, namespace: str, action: str = "write") -> Forbidden:
     )
     allowed = (*(agent.write or ()), *dict.fromkeys(extra))
     place, _, project = namespace.partition("/")
-    join = ""
-    if place in PLACES and project and action == "write":
-        join = (
-            f"; as a member of the project {project} it may (`projects:` in its file)"
-        )
+    joins = place in PLACES and project and action == "write"
+    how = f"; a member of the project {project} may (`projects:` in its file)"
     return Forbidden(
-        (
-            f"agent {agent.id} may not {action} in {namespace}; it may in"
-            f" {', '.join(allowed) or 'no namespace'}{join}"
-        ),
+        f"agent {agent.id} may not {action} in {namespace}; it may in"
+        f" {', '.join(allowed) or 'no namespace'}{how if joins else ''}",
         agent=agent.id,
         namespace=namespace,
         action=action,

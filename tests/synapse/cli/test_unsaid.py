@@ -96,8 +96,7 @@ def test_who_is_no_member_is_told_how_to_be_one(run, config):
     done = run(*WRITE.split())
     assert done.code == 4
     assert (
-        "as a member of the project brain-suite it may (`projects:` in its file)"
-        in done.err
+        "a member of the project brain-suite may (`projects:` in its file)" in done.err
     )
 
 
