@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import SimpleNamespace
 
 from synapse.cli.frame.call import Call
@@ -104,14 +104,7 @@ def write_options(parser: Options) -> None:
 def write(call: Call) -> None:
     fields = _fields(call.args)
     me = call.author(fields["to"] or ())
-    if strangers := unknown_names(addressees(fields["to"]), me):
-        raise NotFound(
-            (
-                f"there is no agent and no team {', '.join(strangers)}: nothing was"
-                f" written; `synapse agents` lists them"
-            ),
-            to=", ".join(strangers),
-        )
+    _refuse_strangers(fields["to"], me)
     body = read_body(call.args.body)
     entry = me.append(body, call.args.namespace, **fields)
     if entry.topic or entry.replaces:
@@ -119,6 +112,16 @@ def write(call: Call) -> None:
     call.show(lambda: codec.entry_json(entry), entry.id)
     for note in author_notes(entry, me) + masked_notes(entry, body, call.args.pii):
         call.note(note)
+
+
+def _refuse_strangers(to: str | Sequence[str] | None, me: AgentMemory) -> None:
+    """Raise NotFound where an entry is addressed to nobody that is known."""
+    if strangers := ", ".join(unknown_names(addressees(to), me)):
+        raise NotFound(
+            f"there is no agent and no team {strangers}: nothing was written;"
+            f" `synapse agents` lists them",
+            to=strangers,
+        )
 
 
 def tell_options(parser: Options) -> None:
