@@ -142,8 +142,15 @@ def test_a_staged_entry_says_that_it_waits(team, run):
     )
 
 
-@pytest.mark.parametrize("whom", ["", " ", ","])
-def test_an_empty_addressee_is_not_everybody(team, run, whom):
+@pytest.mark.parametrize(
+    ("whom", "why"),
+    [
+        ("", "to whom? Name an agent, a team, several, or all"),
+        (" ", "to whom? Name an agent, a team, several, or all"),
+        (",", "',' names nothing: write words with commas between them"),
+    ],
+)
+def test_an_empty_addressee_is_not_everybody(team, run, whom, why):
     words = (
         "write",
         "--from",
@@ -155,10 +162,7 @@ def test_an_empty_addressee_is_not_everybody(team, run, whom):
         "for the one in $WHOM",
     )
     done = run(*words)
-    assert (done.code, done.err) == (
-        64,
-        "synapse: to whom? Name an agent, a team, several, or all\n",
-    )
+    assert (done.code, done.err) == (64, f"synapse: {why}\n")
     assert "0 of 0 visible" in run("read").out
 
 
@@ -230,8 +234,15 @@ def test_a_time_to_live_of_nothing_is_refused(team, run, ttl):
     assert run("read", "--limit", "0").out.count("born expired") == 0
 
 
-@pytest.mark.parametrize("when", ["", " ", ","])
-def test_a_moment_of_nothing_is_refused(team, run, when):
+@pytest.mark.parametrize(
+    ("when", "why"),
+    [
+        ("", "write tool:NAME, run git push"),
+        (" ", "write tool:NAME, run git push"),
+        (",", "',' names nothing"),
+    ],
+)
+def test_a_moment_of_nothing_is_refused(team, run, when, why):
     done = run(
         "write",
         "--from",
@@ -242,7 +253,7 @@ def test_a_moment_of_nothing_is_refused(team, run, when):
         when,
         "for no moment",
     )
-    assert (done.code, "write tool:NAME, run git push" in done.err) == (64, True)
+    assert (done.code, why in done.err) == (64, True)
     assert run("read", "--limit", "0").out.count("for no moment") == 0
 
 
