@@ -39,6 +39,7 @@ MASKS = (
     (r"\b[0-9a-f]{64}\b", "HASH"),
     (r"-[0-9a-f]{10}\b", "-RUN"),
     (r"[\d,]+ tokens, -, [\d.]+m?s", "N tokens, -, TIME"),
+    (r"its own [\d,]+ tokens", "its own N tokens"),
     (r"passed in [\d.]+s", "passed in TIME"),
 )
 
