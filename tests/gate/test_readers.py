@@ -54,6 +54,7 @@ PUBLIC = {
     "Seat": "the older name of AgentMemory",
     "Mail": "its methods have rows in MAILED",
     "SharedMemoryStore": "its methods have rows in SHARED",
+    "UnifiedBrain": "its methods have rows in BRAIN",
     "RemoteMemory": "asks a server; the shell over it is walked in test_remote.py",
     "connect": "gives a RemoteMemory",
     "init": "gives a Memory",
