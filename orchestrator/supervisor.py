@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from orchestrator.engine_pool import EnginePool, check_engines
+from orchestrator.engines.choice import NotNamed
 from orchestrator.engines.protocol import Engine
 from orchestrator.nightly.upkeep import Upkeep
 from orchestrator.prompts.opening import Policy, by_default
@@ -37,6 +38,7 @@ from orchestrator.turns.turn_loop import TurnLoop
 from synapse import core
 from synapse.core import Memory
 from synapse.errors import Conflict, StoreBusy
+from synapse.model.agents import Agent
 from synapse.system.checks import checked
 
 T = TypeVar("T")
@@ -52,11 +54,12 @@ class Supervisor:
     """Runs agents on engines, with the memory in their prompts: an open one, or that of a
     workspace, which this then opens and closes.
 
-    `engine` and `model` are for agents whose file names none. `engines` gives engines by name, made
-    already. `memory_tools` (auto, always or never) says when agents are offered the memory's tools;
-    `tools` are functions of yours, `mcp` servers whose tools are offered, each a command or an
-    address. `context` decides what of the memory goes into a prompt. `limits` hold for each run,
-    where they say more than the workspace's.
+    `engine` and `model` are for agents whose file names none. Without them it is the engine that
+    synapse.yaml names, or whose key is set; where neither does, nothing begins. `engines` gives
+    engines by name, made already. `memory_tools` (auto, always or never) says when agents are
+    offered the memory's tools; `tools` are functions of yours, `mcp` servers whose tools are
+    offered, each a command or an address. `context` decides what of the memory goes into a prompt.
+    `limits` hold for each run, where they say more than the workspace's.
 
     With `seed`, the ids of runs follow from it. `inline` keeps everything on the event loop's
     thread: for virtual time. Without a sign of life for `lease` seconds this supervisor counts as
@@ -67,7 +70,7 @@ class Supervisor:
         self,
         memory: Memory | str | os.PathLike[str],
         *,
-        engine: str | Engine = "scripted",
+        engine: str | Engine | None = None,
         model: str | None = None,
         engines: Mapping[str, Engine] | None = None,
         memory_tools: str = "auto",
@@ -127,9 +130,18 @@ class Supervisor:
         return self._pool.engines
 
     @property
-    def default_engine(self) -> str:
-        """Return the name of the engine where nobody names one."""
-        return self._pool.default_engine
+    def default_engine(self) -> str | None:
+        """Return the name of the engine where nobody names one; None where there is none."""
+        return self._pool.chosen.engine
+
+    def demand_engine(self, agent: Agent) -> str:
+        """Return the name of the engine that does the work of an agent; NotNamed where nobody names
+        one.
+        """
+        name = agent.engine or self.default_engine
+        if name is None:
+            raise NotNamed(agent.id)
+        return name
 
     # -- for people --------------------------------------------------------------------------------
 

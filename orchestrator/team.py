@@ -112,12 +112,13 @@ class Team(NamedTuple):
         """Do what the brief asks for."""
         fields_fit(self, "team")
         async with supervisor:
-            for id in (self.cto, self.lead, *self.engineers, self.qa):
-                if id:  # before anything is spent on the others
-                    await supervisor.memory_thread(supervisor.run_store.agent, id)
+            engines = {}
+            # before anything is spent on the others
+            for id in (self.lead, *self.engineers, *filter(None, (self.cto, self.qa))):
+                agent = await supervisor.memory_thread(supervisor.run_store.agent, id)
+                engines[id] = supervisor.demand_engine(agent)
             work = _Work(self, supervisor, brief, project, force)
-            lead = await supervisor.memory_thread(supervisor.run_store.agent, self.lead)
-            has_model = (lead.engine or supervisor.default_engine) in MODELS
+            has_model = engines[self.lead] in MODELS
             report = await (work.by_tools() if has_model else work.by_plan())
             await supervisor.memory_thread(
                 _taken_in, supervisor.run_store.memory, report.runs

@@ -29,9 +29,11 @@ NEIGHBOURS = 20  # running runs that a new one is compared with
 
 
 class EngineDefaults(NamedTuple):
-    """The engine and the model of an agent whose task and file name none."""
+    """The engine and the model of an agent whose task and file name none; None where there are
+    none.
+    """
 
-    engine: str
+    engine: str | None
     model: str | None
 
 
@@ -141,9 +143,12 @@ class Admission:
             or getattr(engine, "model", None)
         )
         spawns = engine.takes_tools and (task.role or agent.role) in COORDINATORS
-        engines = (engine_name, defaults.engine) if spawns else (engine_name,)
+        engines = [engine_name]
+        if spawns and defaults.engine:
+            engines.append(defaults.engine)
         needed = requirements.record(engines, self.offer(), tools=engine.takes_tools)
-        needed |= {"usual": list(defaults)} if spawns else {}
+        if len(engines) > 1:
+            needed["usual"] = list(defaults)
         fields: dict[str, Any] = {
             "engine": engine_name,
             "model": model,

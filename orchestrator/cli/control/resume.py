@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from orchestrator.cli.frame.describe import describe_result
-from orchestrator.cli.frame.engines import choose_engine, open_supervisor, with_servers
+from orchestrator.cli.frame.engines import open_supervisor, with_servers
 from orchestrator.cli.frame.options import engine_options, tool_options
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options
@@ -30,7 +30,7 @@ def resume(call: Call) -> int:
     from orchestrator.cli.frame.live import run_and_show
 
     args = call.args
-    with open_supervisor(call, choose_engine(args.engine)) as supervisor:
+    with open_supervisor(call) as supervisor:
         work = with_servers(supervisor, args.mcp, lambda: _resume_all(supervisor))
         ending = run_and_show(supervisor, work, quiet=args.quiet or call.json)
     results, waiting = ending.value

@@ -7,7 +7,12 @@ from textwrap import fill
 from typing import TYPE_CHECKING
 
 from orchestrator.cli.frame.describe import clean_text, describe_result
-from orchestrator.cli.frame.engines import choose_engine, make_engine, model_of
+from orchestrator.cli.frame.engines import (
+    choose_engine,
+    make_engine,
+    model_of,
+    shell_errors,
+)
 from orchestrator.cli.frame.figures import format_money, format_tokens
 from orchestrator.cli.frame.grid import grid
 from orchestrator.cli.frame.options import engine_options, read_text
@@ -50,11 +55,14 @@ def team(call: Call) -> int:
     members = Team.from_yaml(args.file or os.path.join(root, "team.yaml"))
     if not args.engine and ":" in members.engine:
         raise no_engine(members.engine)  # a class is named by a person, not by a file
-    engine = choose_engine(args.engine or members.engine)
+    engine = choose_engine(call, args.engine or members.engine, args.script)
     model = model_of(engine, args.model, members.models)
     script = args.script or _trusted_script(call, args.file, members.script)
     kind = make_engine(engine, script if engine == "scripted" else None)
-    with Supervisor(call.memory, engine=kind, model=model) as supervisor:
+    with (
+        shell_errors(),
+        Supervisor(call.memory, engine=kind, model=model) as supervisor,
+    ):
         work = members.run(supervisor, brief, args.project, args.force)
         ending = run_and_show(supervisor, work, quiet=args.quiet or call.json)
     report: Report = ending.value

@@ -15,6 +15,7 @@ from orchestrator import Supervisor, Task
 from orchestrator.cli.frame import engines
 from orchestrator.cli.frame.live import NOT_DONE
 from orchestrator.cli.work import example
+from orchestrator.engines.scripted import Scripted
 from synapse.formats.declared import parse_agent
 from tests.trusted import trust
 
@@ -43,8 +44,10 @@ def hostile(seen):
 
 @pytest.fixture
 def here(run, tmp_path, monkeypatch):
-    """The example workspace, and a module of scripts beside it."""
+    """The example workspace, where agents are played, and a module of scripts beside it."""
     assert run("init").code == 0
+    with (tmp_path / "shared-memory" / "synapse.yaml").open("a") as file:
+        file.write("engine: scripted\n")
     (tmp_path / "plays.py").write_text(PLAYS)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.delitem(sys.modules, "plays", raising=False)
@@ -84,7 +87,6 @@ def test_init_leaves_what_is_there(here, run):
 def test_run(here, run):
     done = run("run", "--agent", "eng-backend", "--project", "web", "Fix it")
     assert (done.code, done.out) == (0, "Finished: Fix it\n")
-    assert "no key is set" in done.err
     (last,) = [line for line in done.err.splitlines() if "overhead" in line]
     assert last.startswith("eng-backend-")
     assert ": done; " in last
@@ -291,18 +293,7 @@ def test_a_prompt_is_made_again_from_the_log(here, run):
     assert run("replay", id).out == prompt
 
 
-def test_which_engine_there_is_a_key_for():
-    assert (
-        engines.choose_engine(None, {})
-        == engines.choose_engine("auto", {})
-        == "scripted"
-    )
-    assert (
-        engines.choose_engine(None, {"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"})
-        == "anthropic"
-    )
-    assert engines.choose_engine("auto", {"OPENAI_API_KEY": "k"}) == "openai"
-    assert engines.choose_engine("codex", {"OPENAI_API_KEY": "k"}) == "codex"
+def test_which_model_an_engine_gets():
     assert engines.model_of("openai", None, {"openai": "mine"}) == "mine"
     assert engines.model_of("openai", "this", {"openai": "mine"}) == "this"
     assert engines.model_of("scripted", None) is None
@@ -363,6 +354,74 @@ def test_a_blocked_team_is_not_done(here, run):
         True,
         True,
     )
+
+
+# -- where no engine is named ----------------------------------------------------------
+
+
+@pytest.fixture
+def unnamed(here):
+    """The example workspace as `init` writes it: nothing in it names an engine."""
+    path = here / "synapse.yaml"
+    path.write_text(path.read_text().replace("engine: scripted\n", ""))
+    return here
+
+
+WORK = ("run", "--agent", "eng-backend", "Delete the production database")
+BRIEF = ("team", "--project", "shop", "--brief", "Build me a shop")
+
+
+@pytest.mark.parametrize("words", [WORK, BRIEF, (*BRIEF, "--engine", "auto")])
+def test_nothing_begins_where_no_engine_is_named(unnamed, run, words):
+    for more in ((), ("--quiet",)):
+        done = run(*words, *more)
+        assert (done.code, done.out) == (64, "")
+        told, to_work, to_play = done.err.splitlines()
+        assert told.endswith("no key is set: nothing was begun")
+        assert "export ANTHROPIC_API_KEY=... or export OPENAI_API_KEY=..." in to_work
+        assert "--engine scripted" in to_play
+    error = run(*words, "--json").err
+    assert '"type": "NoEngineNamed"' in error
+    assert run("ps", "--all").out == "no runs\n"
+    with synapse.open(str(unnamed)) as memory:
+        assert len(memory.as_agent("cto").read()) == 0
+
+
+def test_what_names_an_engine_begins(unnamed, run):
+    assert run(*WORK, "--engine", "scripted").code == 0
+    assert run(*WORK[:-1], "List the tools", "--script", "plays:lists").out == "[]\n"
+    path = unnamed / "agents" / "eng-backend.yaml"
+    path.write_text(
+        path.read_text().replace("# engine: claude-code", "engine: scripted")
+    )
+    assert run(*WORK).code == 0
+
+
+def test_one_member_of_a_team_without_an_engine_holds_up_all_of_it(unnamed, run):
+    for agent in ("cto", "lead", "eng-backend", "eng-frontend"):
+        path = unnamed / "agents" / f"{agent}.yaml"
+        path.write_text(
+            path.read_text().replace("# engine: claude-code", "engine: scripted")
+        )
+    done = run(*BRIEF)
+    assert (done.code, "no engine is named for qa" in done.err) == (64, True)
+    assert run("ps", "--all").out == "no runs\n"
+
+
+def test_a_dry_run_without_an_engine_has_no_price(unnamed, run):
+    done = run(*WORK, "--dry-run")
+    assert (done.code, "## Your Task" in done.out) == (0, True)
+    assert done.out.endswith(
+        "Price: not known, for no engine is named and no key is set\n"
+    )
+    done = run(*WORK, "--dry-run", "--json").json
+    assert (done["engine"], done["cost"]["run"]) == (None, None)
+
+
+def test_the_upkeep_of_a_workspace_needs_no_engine(unnamed, run):
+    assert run("resume").out.startswith("nothing to go on with")
+    assert run("up", "--detach").code == 0
+    assert run("down").out == "down\n"
 
 
 # -- on a terminal, and in the end -----------------------------------------------------
@@ -701,7 +760,11 @@ def test_no_run_begins_by_settings_that_are_not_understood(here, run, text, told
 
 
 def test_settings_that_are_spoiled_later_begin_no_more_runs(here):
-    with synapse.open(str(here)) as memory, Supervisor(memory) as supervisor:
+    engine = Scripted(lambda seen: "It is done.")
+    with (
+        synapse.open(str(here)) as memory,
+        Supervisor(memory, engine=engine) as supervisor,
+    ):
         assert supervisor.run(Task("Work", "eng-backend")).status == "done"
         with (here / "synapse.yaml").open("a") as file:
             file.write("limit: {run: {usd: 0.01}}\n")
