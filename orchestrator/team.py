@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from orchestrator.runs import plans
 from orchestrator.runs.plans import TOPIC, Part, parts
 from orchestrator.runs.records import Run
-from orchestrator.runs.task import MODES, Result, Task
+from orchestrator.runs.task import MODES, PLAYED, Result, Task
 from orchestrator.supervisor import Supervisor
 from orchestrator.tools import calls
 from synapse.core import Memory
@@ -38,7 +38,9 @@ OPEN = "team"  # the topic of the blocker that says why a project is not done
 
 
 class Report(NamedTuple):
-    """The outcome of a brief: the lead's last word, every run, and `why` it is not done."""
+    """The outcome of a brief: the lead's last word, every run, and `why` it is not done. It is
+    `played` where nobody worked at any of it.
+    """
 
     status: str
     text: str
@@ -49,6 +51,10 @@ class Report(NamedTuple):
     @property
     def done(self) -> bool:
         return self.status == "done"
+
+    @property
+    def played(self) -> bool:
+        return self.status == PLAYED
 
 
 @checked
@@ -202,6 +208,8 @@ class _Work:
             {run.id for run in descendants if run.agent == team.lead},
         )
         runs = (*other_runs, result)
+        if result.played:
+            return Report("blocked", result.text, runs, plan, _nobody(result))
         if not result.done:
             return Report(result.status, result.text, runs, plan, result.why)
         why = await self._missing(plan, descendants)
@@ -254,19 +262,13 @@ class _Work:
                 f" it:\n\n{self.brief}"
             )
             parent = (await self._do(team.cto, aim)).run
-            if not self.runs[-1].done:
+            if not _well(self.runs[-1]):
                 return self._so_far(self.runs[-1])
         planned = await self._do(team.lead, self._planning(), parent)
-        if not planned.done:
+        if not _well(planned):
             return self._so_far(planned)
         try:
-            plan, text = await self.supervisor.memory_thread(
-                plans.of_run,
-                self.supervisor.run_store.memory,
-                planned,
-                team.lead,
-                self.project,
-            )
+            plan, text = await self._plan(planned)
         except Forbidden as error:
             return Report("blocked", str(error), tuple(self.runs), None, str(error))
         tasks = parts(text)
@@ -291,12 +293,31 @@ class _Work:
         report = await self._do(
             team.lead, self._reporting(results), parent or planned.run
         )
-        unfinished = next((result for result in self.runs if not result.done), None)
+        unfinished = next((result for result in self.runs if not _well(result)), None)
         if unfinished is not None:
             return self._so_far(unfinished, report.text, plan)
+        if all(result.played for result in self.runs):
+            return Report(PLAYED, report.text, tuple(self.runs), plan)
+        nobody = next((result for result in self.runs if result.played), None)
+        if nobody is not None:
+            why = _nobody(nobody)
+            return Report("blocked", report.text, tuple(self.runs), plan, why)
         return Report(
             "blocked" if unseen else "done", report.text, tuple(self.runs), plan, unseen
         )
+
+    async def _plan(self, planned: Result) -> tuple[str | None, str]:
+        """Return the entry of the lead's plan, and its text. One that was played is no entry."""
+        if planned.played:
+            return None, planned.text
+        plan: tuple[str, str] = await self.supervisor.memory_thread(
+            plans.of_run,
+            self.supervisor.run_store.memory,
+            planned,
+            self.team.lead,
+            self.project,
+        )
+        return plan
 
     async def _unseen(self, tests: Sequence[str], entries: Iterable[object]) -> str:
         """Return why these runs tested nothing: none of the results was in front of them. Empty
@@ -393,6 +414,15 @@ class _Work:
         except SynapseError as error:
             result = Result("refused", "", "", why=str(error))
         return result if result.run else result._replace(why=f"{agent}: {result.why}")
+
+
+def _well(result: Result) -> bool:
+    """Return whether a team goes on after this result: it is done, or was played to its end."""
+    return result.status in ("done", PLAYED)
+
+
+def _nobody(result: Result) -> str:
+    return f"{result.run} was played, and nobody did its part"
 
 
 def _ended(run: Run) -> str:

@@ -14,7 +14,7 @@ from synapse.errors import InvalidEntry
 
 KEYS = (("anthropic", "ANTHROPIC_API_KEY"), ("openai", "OPENAI_API_KEY"))
 MODELS = {"anthropic": "claude-sonnet-5", "openai": "gpt-5.4-mini"}
-PLAYED = "scripted"
+SCRIPTED = "scripted"
 
 
 class Choice(NamedTuple):
@@ -53,6 +53,6 @@ class NotNamed(NoEngine):
             f"To have it done: set {keys}, or name what does it, such as"
             f' Supervisor(memory, engine="claude-code").\n'
             f"To play it, with nobody at work:"
-            f' Supervisor(memory, engine="{PLAYED}").',
+            f' Supervisor(memory, engine="{SCRIPTED}").',
             agent=agent,
         )

@@ -77,6 +77,8 @@ class Admission:
         if existing is not None:
             return existing, existing.holder != self.lease_name or not existing.running
         fields = self._about(task, agent, *engine_of(task, agent, defaults), defaults)
+        if parent is not None and parent.fields.get("played"):
+            refuse_played(parent, agent, fields)
         if task.force:
             return self._admit_run(id, task, agent, parent, None, fields), False
         intent = intent_of(
@@ -142,6 +144,7 @@ class Admission:
             or defaults.model
             or getattr(engine, "model", None)
         )
+        played = bool(getattr(engine, "played", False))
         spawns = engine.takes_tools and (task.role or agent.role) in COORDINATORS
         engines = [engine_name]
         if spawns and defaults.engine:
@@ -159,10 +162,13 @@ class Admission:
         warnings = [
             f"{row['run']} ({row['agent']}) is at something that sounds like it"
             for row in running
-            if similar(str(row["task"]), task.text) >= ALIKE
+            if bool(row.get("played")) == played
+            and similar(str(row["task"]), task.text) >= ALIKE
         ]
         if warnings:
             fields["warnings"] = warnings
+        if played:
+            fields["played"] = True
         if not engine.takes_tools:
             fields["folder"] = os.path.abspath(task.folder or os.curdir)
         return fields
@@ -173,4 +179,14 @@ class Admission:
             run.status == "done"
             and ended is not None
             and self.store.clock() - ended < RECENT
+        )
+
+
+def refuse_played(parent: Run, agent: Agent, fields: Mapping[str, Any]) -> None:
+    """Raise Conflict where a run that was played would give somebody real work."""
+    if not fields.get("played"):
+        raise Conflict(
+            f"{parent.id} was played, so it gives no work to {agent.id}, whose engine is"
+            f" {fields['engine']}: name an engine for {parent.agent}, too",
+            run=parent.id,
         )

@@ -12,8 +12,9 @@ from synapse.errors import InvalidEntry, InvalidQuery
 from synapse.model.namespace import is_namespace
 from synapse.system.checks import fields_fit
 
+PLAYED = "played"  # it went to its end, and nobody worked
 MODES = ("auto", "always", "never")  # when the memory's tools are offered
-STATUSES = ("done", "blocked", "failed", "timeout", "stopped", "refused")
+STATUSES = ("done", "blocked", "failed", "timeout", "stopped", "refused", PLAYED)
 
 
 class Task(NamedTuple):
@@ -101,7 +102,8 @@ class Outcome(NamedTuple):
 
 class Result(NamedTuple):
     """What came of a task. `repeated`: this work had been done, or is being done, by that run
-    already. `run` is empty where a limit did not let it begin.
+    already. `run` is empty where a limit did not let it begin. `played`: a scripted engine without
+    a script of yours stood in for whoever should have worked.
     """
 
     status: str
@@ -116,6 +118,7 @@ class Result(NamedTuple):
     debt: tuple[str, ...] = ()
     repeated: bool = False
     warnings: tuple[str, ...] = ()
+    played: bool = False
 
     @property
     def done(self) -> bool:
@@ -155,4 +158,5 @@ def result_of(run: str, fields: Mapping[str, object], text: str) -> Result:
         warnings=tuple(str(warning) for warning in warnings)
         if isinstance(warnings, list | tuple)
         else (),
+        played=fields.get("played") is True,
     )

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from orchestrator.engines.choice import KEYS, MODELS, PLAYED, NotNamed, chosen
+from orchestrator.engines.choice import KEYS, MODELS, SCRIPTED, NotNamed, chosen
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Usage
 
@@ -34,7 +34,7 @@ def choose_engine(
     if name not in (None, "auto"):
         return str(name)
     if script:
-        return PLAYED
+        return SCRIPTED
     return chosen(dict(call.memory.store.settings.other), os.environ).engine
 
 
@@ -48,7 +48,7 @@ def shell_errors() -> Iterator[None]:
         raise NoEngineNamed(
             f"no engine is named for {error.agent}, and no key is set: nothing was begun\n"
             f"to have it done:  {keys}, or --engine NAME\n"
-            f"to play it, with nobody at work:  --engine {PLAYED}",
+            f"to play it, with nobody at work:  --engine {SCRIPTED}",
             agent=error.agent,
         ) from error
 
@@ -63,7 +63,7 @@ def model_of(
 
 def make_engine(engine: str | None, script: str | None) -> str | Engine | None:
     """Return the engine by its name; the scripted one with its script, where one is given."""
-    if engine != PLAYED or not script:
+    if engine != SCRIPTED or not script:
         return engine
     from orchestrator.engines.scripted import Scripted
 

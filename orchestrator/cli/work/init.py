@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from orchestrator.cli.work.example import AGENTS, SETTINGS, TEAM
-from orchestrator.engines.choice import KEYS, PLAYED
+from orchestrator.engines.choice import KEYS, SCRIPTED
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options
 from synapse.cli.frame.show import clean
@@ -81,4 +81,4 @@ def _format_ready(root: str, files: list[str]) -> str:
     )
 
 
-_NO_KEY = (f"No key is set: add `--engine {PLAYED}` to play it, with nobody at work",)
+_NO_KEY = (f"No key is set: add `--engine {SCRIPTED}` to play it, with nobody at work",)

@@ -17,6 +17,7 @@ from orchestrator.cli.frame.engines import (
 )
 from orchestrator.cli.frame.figures import format_money
 from orchestrator.cli.frame.options import engine_options, read_text, tool_options
+from orchestrator.reports.rows import ENDED_WELL
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options
 from synapse.cli.frame.parse import number as whole
@@ -111,9 +112,9 @@ def run(call: Call) -> int:
         ending = run_and_show(supervisor, work, quiet=args.quiet or call.json)
     result: Result = ending.value
     call.show(result.fields, lambda: clean_text(result.text))
-    if not args.quiet or not result.done:
+    if not args.quiet or not (result.done or result.played):
         call.note(describe_result(result))
-    return ending.code(result.done)
+    return ending.code(result.status in ENDED_WELL)
 
 
 def _task(call: Call) -> Task:

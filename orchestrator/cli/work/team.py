@@ -68,9 +68,9 @@ def team(call: Call) -> int:
     report: Report = ending.value
     call.show(lambda: _as_json(report), lambda: _format_report(report))
     for result in report.runs:
-        if not result.done:
+        if not result.done and not report.played:
             call.note(describe_result(result))
-    return ending.code(report.done)
+    return ending.code(report.done or report.played)
 
 
 def _trusted_script(call: Call, file: str | None, script: str | None) -> str | None:
@@ -108,5 +108,7 @@ def _format_report(report: Report) -> str:
         for result in report.runs
     ]
     end = f"The project is {report.status}{f': {clean_text(report.why)}' if report.why else ''}."
+    if report.played:
+        end = "The project was played: nobody worked on it, and nothing is done."
     table = grid(HEADERS, rows, ("tokens", "cost"))
     return f"{clean_text(report.text)}\n\n{table}\n\n{fill(end, WIDTH)}"

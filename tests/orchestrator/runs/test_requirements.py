@@ -346,8 +346,7 @@ def test_an_engine_that_cannot_be_made_is_not_there(world, tmp_path, monkeypatch
     here.supervisor.close()
     named = {"engine": "own_engine:Own", "seed": 7, "inline": True}
     here.supervisor = Supervisor(here.mem, **named)
-    done = here.spawn("Work", "eng-a")
-    assert done.done
+    assert here.spawn("Work", "eng-a").status == "played"
 
     async def begins():
         async with here.supervisor:

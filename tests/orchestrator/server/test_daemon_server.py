@@ -139,7 +139,7 @@ def test_a_finished_run_is_asked_on_by_a_run_of_its_agent(root, up):
 
         def answered():
             with memory.store.snapshot() as snap:
-                return [run for run in snap.runs() if run.get("status") == "done"][1:]
+                return [run for run in snap.runs() if run.get("status") == "played"][1:]
 
         until(answered)
         with memory.store.snapshot() as snap:

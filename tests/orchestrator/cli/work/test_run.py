@@ -26,8 +26,10 @@ def blocked(seen):
 def says_blocked(seen):
     return "Blocked: there is no key."
 def team_blocked(seen):
-    from orchestrator.example_team import play
+    from tests.team_play import play
     return says_blocked(seen) if "eng-backend" in seen.system.split("\\n")[0] else play(seen)
+def works(seen):
+    return "It is done."
 def stuck(seen):
     return Move("Never said", takes=60)
 def doubles(seen):
@@ -85,19 +87,21 @@ def test_init_leaves_what_is_there(here, run):
 
 
 def test_run(here, run):
-    done = run("run", "--agent", "eng-backend", "--project", "web", "Fix it")
-    assert (done.code, done.out) == (0, "Finished: Fix it\n")
+    words = ("--agent", "eng-backend", "--project", "web", "--script", "plays:works")
+    done = run("run", *words, "Fix it")
+    assert (done.code, done.out) == (0, "It is done.\n")
     (last,) = [line for line in done.err.splitlines() if "overhead" in line]
     assert last.startswith("eng-backend-")
     assert ": done; " in last
-    assert any("says     Finished: Fix it  (" in line for line in done.err.splitlines())
+    assert any("says     It is done.  (" in line for line in done.err.splitlines())
 
 
 def test_run_json_is_the_result_alone(here, run):
-    done = run("run", "--agent", "eng-backend", "--json", "Fix it")
+    words = ("--agent", "eng-backend", "--script", "plays:works", "--json")
+    done = run("run", *words, "Fix it")
     assert (done.json["status"], done.json["text"], done.err) == (
         "done",
-        "Finished: Fix it",
+        "It is done.",
         "",
     )
     assert run("tree", "--json").json["trees"][0]["run"] == done.json["run"]
@@ -105,7 +109,7 @@ def test_run_json_is_the_result_alone(here, run):
 
 def test_run_reads_the_task_from_standard_input(here, shell):
     done = shell("run", "--agent", "eng-backend", "--quiet", stdin="Fix it\nat once\n")
-    assert (done.code, done.out) == (0, "Finished: Fix it\n")
+    assert (done.code, done.out) == (0, "(played) Nobody did this: Fix it\n")
     assert shell("run", "--agent", "eng-backend", stdin=" \n").code == 64
 
 
@@ -134,14 +138,12 @@ def test_run_ends_with_zero_only_when_it_is_done(here, run):
 
 
 def test_the_same_work_is_not_done_twice(here, run):
-    first = run("run", "--agent", "eng-backend", "--json", "Fix it").json["run"]
-    again = run("run", "--agent", "eng-backend", "fix  it")
+    words = ("run", "--agent", "eng-backend", "--script", "plays:works")
+    first = run(*words, "--json", "Fix it").json["run"]
+    again = run(*words, "fix  it")
     assert "as it did before" in again.err
-    assert run("run", "--agent", "eng-backend", "--json", "Fix it").json["run"] == first
-    assert (
-        run("run", "--agent", "eng-backend", "--json", "--force", "Fix it").json["run"]
-        != first
-    )
+    assert run(*words, "--json", "Fix it").json["run"] == first
+    assert run(*words, "--json", "--force", "Fix it").json["run"] != first
 
 
 def test_run_with_a_tool(here, run):
@@ -249,7 +251,8 @@ def test_a_dry_run_knows_the_engines_that_are_declared(here, run):
 
 
 def test_the_prompt_of_a_run_is_the_one_of_its_dry_run(here, run):
-    run("run", "--agent", "qa", "First")
+    script = ("--script", "plays:works")
+    run("run", "--agent", "qa", *script, "First")
     words = (
         "--agent",
         "eng-backend",
@@ -260,8 +263,8 @@ def test_the_prompt_of_a_run_is_the_one_of_its_dry_run(here, run):
         "--json",
         "Fix it",
     )
-    dry = run("run", "--dry-run", *words).json
-    id = run("run", *words).json["run"]
+    dry = run("run", "--dry-run", *script, *words).json
+    id = run("run", *script, *words).json["run"]
     assert run("replay", id).out == dry["prompt"]
     done = run("receipt", id)
     assert done.out.startswith(f"Run {id}, epoch 1, of eng-backend")
@@ -283,13 +286,13 @@ def test_a_receipt_that_a_power_cut_took_is_read_from_the_steps(here, run, left)
 
 
 def test_a_prompt_is_made_again_from_the_log(here, run):
-    run("run", "--agent", "qa", "First")
-    id = run(
-        "run", "--agent", "eng-backend", "--view-budget", "500", "--json", "Fix it"
-    ).json["run"]
+    script = ("--script", "plays:works")
+    run("run", "--agent", "qa", *script, "First")
+    words = ("--agent", "eng-backend", "--view-budget", "500", "--json")
+    id = run("run", *script, *words, "Fix it").json["run"]
     prompt = run("replay", id).out
     os.unlink(here / "runs" / id / "steps.jsonl")
-    run("run", "--agent", "lead", "Later")
+    run("run", "--agent", "lead", *script, "Later")
     assert run("replay", id).out == prompt
 
 
@@ -303,7 +306,8 @@ def test_which_model_an_engine_gets():
 
 
 def test_team_runs_at_once(here, run):
-    done = run("team", "--project", "hello", "--brief", "Say what you know")
+    words = ("--project", "hello", "--brief", "Say what you know")
+    done = run("team", *words, "--script", "tests.team_play:play")
     assert done.code == 0
     lines = done.out.splitlines()
     assert (
@@ -317,7 +321,7 @@ def test_team_runs_at_once(here, run):
 
 def test_team_json_and_file(here, run, tmp_path):
     (tmp_path / "two.yaml").write_text(
-        "lead: lead\nengineers: [eng-backend]\nscript: orchestrator.example_team:play\n"
+        "lead: lead\nengineers: [eng-backend]\nscript: tests.team_play:play\n"
     )
     done = run("team", "--project", "p", "--brief", "b", "--file", "two.yaml", "--json")
     assert [each["status"] for each in done.json["runs"]] == ["done"] * 3
@@ -622,7 +626,7 @@ def test_a_run_that_is_killed_is_gone_on_with(here, run, tmp_path):
     assert (done.code, done.out) == (NOT_DONE, f"{id}: {waits}\n")
     assert "--script" in done.err
     assert run("resume", "--json").json == {"resumed": [], "left": {id: waits}}
-    done = run("resume", "--script", "orchestrator.engines.scripted:echo")
+    done = run("resume", "--script", "plays:works")
     assert (done.code, done.out.split()[:2]) == (0, [f"{id}:", "done;"])
     assert run("resume").out.startswith("nothing to go on with")
     assert run("ps", "--all", "--json").json["runs"][0]["epoch"] == 2
