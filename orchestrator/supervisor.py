@@ -23,6 +23,7 @@ from orchestrator.run_store.store import RunStore
 from orchestrator.runs import requirements
 from orchestrator.runs.files.lease import BEAT, CONFIRM, LEASE
 from orchestrator.runs.records import ATTEMPTS, Run, name
+from orchestrator.runs.repeats import WAITS, earlier
 from orchestrator.runs.task import Result, Task, check, check_mode
 from orchestrator.sessions.config import Handler
 from orchestrator.sessions.loop_runner import LoopRunner
@@ -42,11 +43,6 @@ from synapse.model.agents import Agent
 from synapse.system.checks import checked
 
 T = TypeVar("T")
-_WAITS = (
-    "run {run} is at this work, its process is gone, and it {why}. Start that program again; or "
-    "give what it needs (`orchestrator resume --tool ... --mcp ...`); or end it (`orchestrator "
-    "stop {run}`); or do the work anew (force=True, --force)"
-)
 
 
 @checked
@@ -177,13 +173,16 @@ class Supervisor:
             life = self._lives.get(run.id)
             if life is not None and run.at >= started:
                 return await asyncio.shield(life)
-            return (await self._result(run, patient=False))._replace(repeated=True)
+            is_ours = await self.memory_thread(self.run_store.admission.is_resumed, run)
+            how_old = "" if is_ours else earlier(run, self.run_store.store.clock())
+            result = await self._result(run, patient=False)
+            return result._replace(repeated=how_old)
 
     async def start(
         self, task: Task, *, parent: Run | None = None, id: str | None = None
     ) -> Run:
-        """Start a task; `result` waits for it. For work that is under way or just done, return the
-        run that does it or did.
+        """Start a task; `result` waits for it. Return the run that is at this work already, where
+        its process is gone, or, with `once`, the run that does it or just did.
         """
         check(task)
         id = id or self._new_id(task.agent, parent)
@@ -218,7 +217,7 @@ class Supervisor:
             recovered, waiting = await self.recover(current.root)
             if run.id in waiting and not patient:
                 raise Conflict(
-                    _WAITS.format(run=run.id, why=waiting[run.id]), run=run.id
+                    WAITS.format(run=run.id, why=waiting[run.id]), run=run.id
                 )
             if not recovered:
                 await asyncio.sleep(LOOK_EVERY / 2)

@@ -14,8 +14,10 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
 from typing import Any, NamedTuple
 
+from orchestrator.run_store import briefs
 from orchestrator.runs import plans
 from orchestrator.runs.plans import TOPIC, Part, parts
 from orchestrator.runs.records import Run
@@ -25,8 +27,6 @@ from orchestrator.tools import calls
 from synapse.core import Memory
 from synapse.errors import Forbidden, InvalidEntry, NotFound, SynapseError
 from synapse.formats.keys import TEAM, strays
-from synapse.model.agents import OPERATOR
-from synapse.model.records import Record
 from synapse.system import yaml
 from synapse.system.checks import checked, fields_fit
 from synapse.system.ownership import unfit
@@ -113,9 +113,11 @@ class Team(NamedTuple):
         supervisor: Supervisor,
         brief: str,
         project: str = "general",
-        force: bool = False,
+        once: bool = False,
     ) -> Report:
-        """Do what the brief asks for."""
+        """Do what the brief asks for. With `once`, work that is under way or was just done is not
+        done again; nor is that of a team whose process is gone before it came to its end.
+        """
         fields_fit(self, "team")
         async with supervisor:
             engines = {}
@@ -123,11 +125,11 @@ class Team(NamedTuple):
             for id in (self.lead, *self.engineers, *filter(None, (self.cto, self.qa))):
                 agent = await supervisor.memory_thread(supervisor.run_store.agent, id)
                 engines[id] = supervisor.demand_engine(agent)
-            work = _Work(self, supervisor, brief, project, force)
+            work = _Work(self, supervisor, brief, project, once)
             has_model = engines[self.lead] in MODELS
             report = await (work.by_tools() if has_model else work.by_plan())
             await supervisor.memory_thread(
-                _taken_in, supervisor.run_store.memory, report.runs
+                briefs.ended, supervisor.run_store.memory, report.runs
             )
             await supervisor.memory_thread(
                 _settled, supervisor.run_store.memory, self.lead, project, report
@@ -168,13 +170,13 @@ class _Work:
     """One brief on its way."""
 
     def __init__(
-        self, team: Team, supervisor: Supervisor, brief: str, project: str, force: bool
+        self, team: Team, supervisor: Supervisor, brief: str, project: str, once: bool
     ) -> None:
         self.team = team
         self.supervisor = supervisor
         self.brief = brief
         self.project = project
-        self.force = force
+        self.once = once
         self.runs: list[Result] = []
 
     # -- by the lead's own tool calls --------------------------------------------------
@@ -400,12 +402,21 @@ class _Work:
         team = self.team
         if parent is None:
             bounds |= {"max_tokens": team.max_tokens, "max_usd": team.max_usd}
+            bounds["once"] = self.once or await self.supervisor.memory_thread(
+                briefs.is_interrupted,
+                self.supervisor.run_store,
+                agent,
+                text,
+                self.project,
+            )
+        else:  # the same work within one tree is done once, and in no other
+            words = f"{self.runs[0].run} {agent} {text}"
+            bounds |= {"once": True, "intent": sha256(words.encode()).hexdigest()}
         task = Task(
             text,
             agent,
             self.project,
             team.view_budget,
-            force=self.force,
             tools=team.tools,
             **bounds,
         )
@@ -437,24 +448,6 @@ def _listed(results: Iterable[Result]) -> str:
 
 def _line(result: Result) -> str:
     return f"{result.run or 'not begun'}: {result.status}, {result.entry or result.why}"
-
-
-def _taken_in(memory: Memory, runs: tuple[Result, ...]) -> None:
-    """Acknowledge the last result for the agent that gave the brief, so that nobody has it
-    unread.
-    """
-    last = runs[-1]
-    if last.entry:
-        fields = {
-            "agent": OPERATOR,
-            "run": last.run,
-            "epoch": 0,
-            "state": "acked",
-            "ids": [last.entry],
-        }
-        memory.store.write(
-            Record.new("delivery", OPERATOR, fields), once=f"told:{last.run}"
-        )
 
 
 def _settled(memory: Memory, lead: str, project: str, report: Report) -> None:

@@ -128,8 +128,10 @@ def overhead_of(source: Source, row: RunRow) -> Overhead | None:
 
 def spared(source: Source, run: Fields) -> int:
     """Return how many calls of tools a run did not make, for another had their results: by the
-    record of its end, by its steps while it runs.
+    record of its end, by its steps while it runs. None of one that was played.
     """
+    if run.get("played"):
+        return 0
     if run["state"] != "running":
         return int((run.get("shares") or {}).get("given", 0))
     lines = source.folder(str(run["run"])).lines(STEPS)

@@ -124,7 +124,7 @@ class RunStore:
         self.lease = Lease(self.root, name, lease)
         self.costs = Costs(self.runs, self.root, self.is_lasting, self.lease, limits)
         self.admission = Admission(
-            memory.store, self.runs, self.costs, self.lease.name, offer
+            memory.store, self.runs, self.costs, self.lease, offer
         )
         self.templates = Templates(memory.store.root)
         self.secret = (

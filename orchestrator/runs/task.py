@@ -26,8 +26,9 @@ class Task(NamedTuple):
     tools share, as synapse.yaml does. `role` stands in for the agent's own, in the prompt and in
     what it is offered. `timeout` is in seconds. `folder` is where a client's process works; else
     where this one does. `intent` names the work: a second task of the same intent is the same work,
-    whatever its text says; without one, the project, the agent and the text decide. `force` spawns
-    it all the same.
+    whatever its text says; without one, the project, the agent and the text decide. With `once` it
+    is done once: where the same work, with the same engine, model, tools, limits and program, is
+    under way or was just done, that is its result.
     """
 
     text: str
@@ -44,7 +45,7 @@ class Task(NamedTuple):
     memory_tools: str | None = None
     intent: str | None = None
     folder: str | None = None
-    force: bool = False
+    once: bool = False
     tools: Mapping[str, Any] = {}
 
 
@@ -101,9 +102,10 @@ class Outcome(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What came of a task. `repeated`: this work had been done, or is being done, by that run
-    already. `run` is empty where a limit did not let it begin. `played`: a scripted engine without
-    a script of yours stood in for whoever should have worked.
+    """What came of a task. `repeated` is empty, or says that it is an earlier result: which run
+    did this work already, how long ago, and how it is done again. `run` is empty where a limit did
+    not let it begin. `played`: a scripted engine without a script of yours stood in for whoever
+    should have worked.
     """
 
     status: str
@@ -116,7 +118,7 @@ class Result(NamedTuple):
     why: str = ""
     entry: str | None = None
     debt: tuple[str, ...] = ()
-    repeated: bool = False
+    repeated: str = ""
     warnings: tuple[str, ...] = ()
     played: bool = False
 

@@ -157,7 +157,7 @@ def ask(
     prompt.
     """
     run, text = find_run(asked, id), fields.get("body", "")
-    begin, task = begin_of(request), question(asked, run, text)
+    begin, task = begin_of(request), question(asked, run, text, "once" in fields)
     if begin is None or task is None:
         memory.tell(
             f"agent:{run['agent']}", text, priority="important", re=run.get("entry")

@@ -410,7 +410,7 @@ def test_what_keeps_a_project_from_being_done_stands_until_it_is(mem, team):
     (blocker,) = mem.as_agent("qa").read(namespace="blockers/hello")
     assert (blocker.author, blocker.priority) == ("lead", "critical")
     assert blocker.body == f"Blocked: the project is not done: {report.why}"
-    assert act(mem, team, play, force=True).done
+    assert act(mem, team, play).done
     assert list(mem.as_agent("qa").read(namespace="blockers/hello")) == []
 
 

@@ -50,7 +50,7 @@ def clean_text(text: str) -> str:
 
 def describe_result(result: Result) -> str:
     """Return in a line or two how a run ended and what it took."""
-    repeated = ", as it did before (--force repeats it)" if result.repeated else ""
+    repeated = f" ({result.repeated})" if result.repeated else ""
     lines = [
         f"{result.run or 'not begun'}: {result.status}{repeated}; {format_tokens(result.usage)}"
         f" tokens, {format_money(result.cost)}, "

@@ -84,9 +84,9 @@ def run_options(parser: Options) -> None:
         help="name of the intent: the same intent is the same work",
     )
     add(
-        "--force",
+        "--once",
         action="store_true",
-        help="do it even if it is being done, or was just done",
+        help="not again where it is being done, or was just done",
     )
     tool_options(parser)
     add(
@@ -111,7 +111,10 @@ def run(call: Call) -> int:
         work = with_servers(supervisor, args.mcp, lambda: supervisor.spawn(task))
         ending = run_and_show(supervisor, work, quiet=args.quiet or call.json)
     result: Result = ending.value
-    call.show(result.fields, lambda: clean_text(result.text))
+    call.show(
+        result.fields,
+        lambda: "\n".join(filter(None, (result.repeated, clean_text(result.text)))),
+    )
     if not args.quiet or not (result.done or result.played):
         call.note(describe_result(result))
     return ending.code(result.status in ENDED_WELL)
@@ -122,7 +125,7 @@ def _task(call: Call) -> Task:
 
     args = call.args
     text = read_text(args.task)
-    names = "view_budget max_tokens max_usd max_turns timeout memory_tools intent force".split()
+    names = "view_budget max_tokens max_usd max_turns timeout memory_tools intent once".split()
     options: dict[str, Any] = {name: getattr(args, name) for name in names}
     return Task(text, args.agent, args.project, **options)
 

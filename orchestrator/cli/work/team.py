@@ -40,7 +40,7 @@ def team_options(parser: Options) -> None:
         metavar="FILE",
         help="who takes part (default: team.yaml in the workspace)",
     )
-    add("--force", action="store_true", help="do again what was just done")
+    add("--once", action="store_true", help="do nothing again that was just done")
     engine_options(parser)
 
 
@@ -63,7 +63,7 @@ def team(call: Call) -> int:
         shell_errors(),
         Supervisor(call.memory, engine=kind, model=model) as supervisor,
     ):
-        work = members.run(supervisor, brief, args.project, args.force)
+        work = members.run(supervisor, brief, args.project, args.once)
         ending = run_and_show(supervisor, work, quiet=args.quiet or call.json)
     report: Report = ending.value
     call.show(lambda: _as_json(report), lambda: _format_report(report))
@@ -111,4 +111,6 @@ def _format_report(report: Report) -> str:
     if report.played:
         end = "The project was played: nobody worked on it, and nothing is done."
     table = grid(HEADERS, rows, ("tokens", "cost"))
-    return f"{clean_text(report.text)}\n\n{table}\n\n{fill(end, WIDTH)}"
+    earlier = report.runs[0].repeated if report.runs else ""
+    text = "\n".join(filter(None, (earlier, clean_text(report.text))))
+    return f"{text}\n\n{table}\n\n{fill(end, WIDTH)}"

@@ -137,13 +137,13 @@ def test_run_ends_with_zero_only_when_it_is_done(here, run):
     assert (done.code, "limit of tokens" in done.err) == (NOT_DONE, True)
 
 
-def test_the_same_work_is_not_done_twice(here, run):
+def test_once_the_same_work_is_not_done_twice(here, run):
     words = ("run", "--agent", "eng-backend", "--script", "plays:works")
     first = run(*words, "--json", "Fix it").json["run"]
-    again = run(*words, "fix  it")
-    assert "as it did before" in again.err
-    assert run(*words, "--json", "Fix it").json["run"] == first
-    assert run(*words, "--json", "--force", "Fix it").json["run"] != first
+    again = run(*words, "--once", "fix  it")
+    assert again.out.startswith(f"an earlier result: {first} did it ")
+    assert run(*words, "--once", "--json", "Fix it").json["run"] == first
+    assert run(*words, "--json", "Fix it").json["run"] != first
 
 
 def test_run_with_a_tool(here, run):
