@@ -10,7 +10,7 @@ SHELL := bash
 UV ?= uv
 WORKERS ?= 4
 
-.PHONY: help setup run suite pictures check test docs bench soak lock wheel clean
+.PHONY: help setup run suite pictures check test docs bench soak reached lock wheel clean
 
 help:  ## what there is to make, which this says
 	@echo 'make TARGET, where TARGET is one of:'
@@ -27,12 +27,12 @@ suite: setup  ## the suite's main scenario, a few seeds; a gate that is missed i
 pictures: setup  ## the picture of the dashboard in docs/images anew; needs chromium
 	@$(PY) -m docs.pictures
 
-check: setup  ## in a minute: lint, types, contracts, and the tests of what changed since main
+check: setup  ## in a minute: lint, types, contracts, and the tests that reach what changed since main
 	@$(PY) -m ruff check --quiet
 	@$(PY) -m ruff format --check --quiet
 	@$(PY) -m mypy --no-error-summary
 	@.venv/bin/lint-imports --no-logo
-	@$(PY) -m bench.affected | PYTHONDONTWRITEBYTECODE= xargs -r $(PY) -m pytest -q -x -n $(WORKERS) --dist worksteal
+	@$(PY) -m bench.affected $(WORKERS)
 
 test: setup  ## every check
 	$(PY) -m ruff check
@@ -50,7 +50,10 @@ bench: setup  ## speed, beside what people would use instead
 	@$(PY) -m bench
 
 soak: setup .venv/.model  ## the full form of the long checks; needs npm, for the real clients
-	$(PY) -m pytest -m soak
+	$(PY) -m pytest -m soak --timeout 7200 -o faulthandler_timeout=0
+
+reached: setup  ## tests/reached.json anew, which says who reaches what: a whole run of the tests
+	$(PY) -m bench.reached --workers $(WORKERS)
 
 lock:  ## pins anew what pyproject.toml asks for (needs uv; nobody else does)
 	$(UV) pip compile pyproject.toml --group dev --universal --python-version 3.11 --upgrade --quiet \

@@ -1,17 +1,15 @@
 """Changes an operator of the code at random, and sees whether a test fails. Run by hand:
 `python -m bench.mutants --count 300 --seed 1`.
 
-It first records which tests reach each statement, in `.mutants.json`; later only what changed
-(`bench.reached`). Each mutant is one change in one module (`bench.changes`), tried in a copy of the
-tree by the tests that reach it, its module's own and the quickest first (`bench.forked`). What no
-test notices is shown to the type checker (`bench.typed`); what that passes too survives: it wants a
-test, or the code that it changed is not needed.
+Each mutant is one change in one module (`bench.changes`), tried in a copy of the tree by the tests
+that reach it, by the map of `bench.reached`: its module's own and the quickest first
+(`bench.forked`). What no test notices is shown to the type checker (`bench.typed`); what that
+passes too survives: it wants a test, or the code that it changed is not needed.
 """
 
 import argparse
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -20,10 +18,19 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bench.affected import ROOT
-from bench.changes import Mutant, drawn, modules
+from bench.changes import Mutant, drawn
 from bench.forked import JOB, KILLED, PIPE, SURVIVED, TEMP, TIMEOUT, UNPLACED
-from bench.reached import Reached, Statement, statement_at
+from bench.reached import (
+    HEAD,
+    MEMORY,
+    Reached,
+    Source,
+    Statement,
+    afforded,
+    copied,
+    ranked,
+    read,
+)
 from bench.typed import Types
 
 PLACES = (
@@ -35,21 +42,7 @@ PLACES = (
     "orchestrator/run_store",
     "orchestrator/spend",
 )
-TESTS = tuple(
-    f"tests/{name}/"
-    for name in (
-        "synapse",
-        "contract",
-        "gate",
-        "hostile",
-        "orchestrator",
-        "histories",
-        "crash",
-        "attacks",
-    )
-)
 TYPES = "types"
-MEMORY = "/dev/shm"
 START = 60.0  # seconds that a process of pytest may take until its first test
 # seconds for one test, besides ten times what it took when it was recorded
 PATIENCE = 10.0
@@ -66,18 +59,11 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--limit", type=float, default=20, help="seconds of tests for one mutant"
     )
-    parser.add_argument(
-        "--recorded",
-        action="store_true",
-        help="take what was recorded, though tests may have changed since",
-    )
     asked = parser.parse_args(words)
-    reached = Reached(ROOT / ".mutants.json")
+    reached = read()
     memory = MEMORY if os.access(MEMORY, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="mutants-", dir=memory) as folder:
         tree = copied(Path(folder, "tree"))
-        files = [] if asked.recorded else test_files()
-        reached.record(tree, list(modules(PLACES)), files)
         # a tree of its own: the tests have the next mutant in theirs already
         types, results = Types(copied(Path(folder, "types"))), []
         mutants = drawn(asked.places, asked.count, asked.seed)
@@ -90,21 +76,6 @@ def main(words: Sequence[str] | None = None) -> int:
     return 0
 
 
-def test_files() -> list[str]:
-    """Return the test files that can notice a mutant."""
-    names = (
-        path.relative_to(ROOT).as_posix()
-        for path in (ROOT / "tests").rglob("test_*.py")
-    )
-    return sorted(name for name in names if name.startswith(TESTS))
-
-
-def copied(folder: Path) -> Path:
-    """Return a copy of the checkout, without what was made in it."""
-    without = shutil.ignore_patterns(".*", "__pycache__", "dist", "node_modules")
-    return Path(shutil.copytree(ROOT, folder, ignore=without))
-
-
 def tried(
     mutants: Sequence[Mutant],
     reached: Reached,
@@ -113,11 +84,14 @@ def tried(
     patience: float = PATIENCE,
 ) -> Iterator[tuple[Mutant, str, str]]:
     """Try mutants; return for each what came of it, and the test that noticed it."""
-    inside, outside = [], []
+    inside: list[tuple[Mutant, Statement, list[str]]] = []
+    outside: list[tuple[Mutant, Statement, list[str]]] = []
     for one in mutants:
-        place = statement_at(one.path, (tree / one.path).read_text("utf-8"), one.line)
-        tests = chosen(one.path, reached.tests(place), reached.seconds, limit)
-        (inside if place.function else outside).append((one, place, tests))
+        place = Source(one.path, (tree / one.path).read_text("utf-8")).at(one.line)
+        known = ranked(one.path, reached.of_statement(place), reached.seconds)
+        tests = afforded(known, reached.seconds, limit)
+        is_inside = place.function and place.number != HEAD
+        (inside if is_inside else outside).append((one, place, tests))
     unplaced = []
     for (one, place, tests), (status, test) in zip(
         inside, _forked(inside, reached.seconds, tree, patience), strict=True
@@ -129,30 +103,6 @@ def tried(
     for one, _, tests in (*unplaced, *outside):
         seconds = START + patience + 3 * sum(reached.seconds[test] for test in tests)
         yield one, judge(one, tree, tests, seconds), ""
-
-
-def chosen(
-    path: str, tests: set[str], seconds: dict[str, float], limit: float
-) -> list[str]:
-    """Return tests of a module in the order in which to try them, as many as the limit has room
-    for: those of its own file, then of its folder, then the others. Of these the quickest come
-    first, and two cases of each function before its other cases.
-    """
-    folder = f"tests/{Path(path).parent.as_posix()}/"
-    own = f"{folder}test_{Path(path).stem}.py::"
-    cases: Counter[str] = Counter()
-    ranked = []
-    for test in sorted(tests, key=lambda test: (seconds[test], test)):
-        function = test.partition("[")[0]
-        distance = 2 - test.startswith(folder) - test.startswith(own)
-        ranked.append((distance, cases[function] // 2, len(ranked), test))
-        cases[function] += 1
-    picked, used = [], 0.0
-    for *_, test in sorted(ranked):
-        if used + seconds[test] <= limit or not picked:
-            picked.append(test)
-            used += seconds[test]
-    return picked
 
 
 def _forked(

@@ -1,26 +1,29 @@
-"""Notes which statements a test reaches, for `bench.mutants`. It stands in probed copies of modules
+"""Notes which statements a test reaches, for `bench.reached`. It stands in probed copies of modules
 and, as a plugin of pytest, beside their tests. Nothing heavy may be imported here.
 
 Every process writes a file of its own in the folder that the environment names: for each test a
-line with its id and the numbers of the statements it reached, also in the processes that it starts.
+line with its id, the numbers of the statements it reached and the files of the tree that it read,
+also in the processes that it starts.
 """
 
 import os
+import sys
 from typing import Any
 
-FOLDER = "MUTANTS_HITS"
+FOLDER = "REACHED_HITS"
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _write = os.write  # a test may put its own in the place of the system's
 
 
-class Hits(dict[int, None]):
-    """What was reached since it was cleared; a number that is asked for is put in."""
+class Hits(dict[int | str, None]):
+    """What was reached since it was cleared; a number or path that is asked for is put in."""
 
     def __init__(self) -> None:
         super().__init__()
         self.process, self.file, self.test = 0, -1, ""
 
-    def __missing__(self, number: int) -> None:
-        self[number] = None
+    def __missing__(self, hit: int | str) -> None:
+        self[hit] = None
         test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0]
         folder = os.environ.get(FOLDER)
         if not test or not folder:
@@ -32,18 +35,40 @@ class Hits(dict[int, None]):
             self.file = os.open(path, flags)
         start = "" if test == self.test else f"\n{test}\t"
         self.test = test
-        _write(self.file, f"{start}{number} ".encode())
+        _write(self.file, f"{start}{hit} ".encode())
 
 
 HITS = Hits()
 
 
+def _opened(event: str, args: tuple[Any, ...]) -> None:
+    if event != "open" or not isinstance(args[0], str):
+        return
+    path = os.path.join(os.getcwd(), args[0]) if args[0][:1] != os.sep else args[0]
+    if path.startswith(ROOT) and not path.endswith((".py", ".pyc")) and " " not in path:
+        HITS[path[len(ROOT) :]]
+
+
+if FOLDER in os.environ:
+    sys.addaudithook(_opened)
+    _begun: dict[str, float] = {}
+
+
+def _seconds() -> float:
+    """Return the processor time of this process and of those it waited for."""
+    return sum(os.times()[:4])
+
+
 def pytest_runtest_protocol(item: Any) -> None:
     """Begin a test: nothing is reached yet."""
     HITS.clear()
+    _begun[item.nodeid] = _seconds()
 
 
-def pytest_runtest_logreport(report: Any) -> None:
-    """Note how long a phase of a test took, and what came of it."""
-    with open(os.path.join(os.environ[FOLDER], "reports"), "a") as file:
-        file.write(f"{report.nodeid}\t{report.outcome}\t{report.duration:.4f}\n")
+def pytest_runtest_makereport(item: Any, call: Any) -> None:
+    """Note what came of a phase of a test, and the processor time since it began."""
+    outcome = "failed" if call.excinfo else "passed"
+    spent = _seconds() - _begun[item.nodeid]
+    line = f"{item.nodeid}\t{outcome}\t{spent:.4f}\n".encode()
+    with open(os.path.join(os.environ[FOLDER], "reports"), "ab", 0) as file:
+        file.write(line)

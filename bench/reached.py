@@ -1,42 +1,78 @@
-"""Records which tests reach each statement of a module, once, for `bench.mutants`. What a mutant is
-stands in `bench.changes`.
+"""Which tests reach each statement: the map in `tests/reached.json`, by which `bench.affected`
+selects what a change needs and `bench.mutants` what tries a mutant. `python -m bench.reached` makes
+it anew: a whole run of the tests on a copy of the tree whose modules have a probe before each
+statement (`bench.probe`).
 
-Copies of the modules get a probe before each statement (`bench.probe`), and the tests run on them.
-What they reached lies in `.mutants.json`, per test file. A test file that changed since is recorded
-again. A statement is known by its function and the digest of that function, so that a change
-elsewhere in a module takes nothing away, nor does the module's move to another folder.
+Of the tests that reach a statement the map keeps the nearest and quickest, as `ranked` has them. A
+statement is known by its function and the digest of that function, without docstrings, so that a
+change elsewhere in a module takes nothing away, nor does the module's move to another folder. A
+file that is no module, such as a template, is known by its path, and was reached by who read it.
 """
 
+import argparse
 import ast
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 from bisect import bisect_right
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench.probe import FOLDER
 
-BATCH = 12  # test files that one run of pytest records
-BODIES = ("body", "orelse", "finalbody")
+ROOT = Path(__file__).parents[1]
+MAP = ROOT / "tests" / "reached.json"
+PACKAGES = ("synapse", "orchestrator", "prompts", "scenarios", "bench")
+MEMORY = "/dev/shm"
+# made in a checkout, and no part of it
+MADE = (
+    ".venv .*_cache .hypothesis .clients .conformance __pycache__ dist site *.egg-info"
+)
+KEPT = 24  # tests of a statement that the map names
+DEAREST = 30.0  # seconds of the processor that those take together, but for the first
+# For a process that was given no way to the probe, or that cannot read it: any number will do.
+IMPORT = """
+try:
+    from bench.probe import HITS as __hits__
+except ImportError:
+    try:
+        __import__("sys").path.append({root!r})
+        from bench.probe import HITS as __hits__
+    except ImportError:
+        __hits__ = range(1 << 40)
+"""
+
+HEAD = -1
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Documented = ast.Module | ast.ClassDef | Function
 
 
 class Statement(NamedTuple):
-    """A statement: its module, the outermost function around it ("" for none), and its place."""
+    """A statement: its module, the outermost function around it ("" for none), and its place; HEAD
+    for the head of a function itself.
+    """
 
     path: str
     function: str
     digest: str
     number: int
 
-    @property
-    def key(self) -> str:
-        return "|".join((self.path, self.function, self.digest, str(self.number)))
+
+def parsed(source: str) -> ast.Module:
+    """Return the tree of a module without its docstrings."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, Documented) and ast.get_docstring(node, False) is not None:
+            text = node.body.pop(0)
+            if not node.body:
+                node.body.append(ast.copy_location(ast.Pass(), text))
+    return tree
 
 
 def statements(path: str, tree: ast.Module) -> Iterator[tuple[ast.stmt, Statement]]:
@@ -51,7 +87,7 @@ def statements(path: str, tree: ast.Module) -> Iterator[tuple[ast.stmt, Statemen
             if isinstance(child, ast.stmt):
                 yield child, Statement(path, function, digest, counts[function])
                 counts[function] += 1
-            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            if isinstance(child, Function):
                 if not function:
                     inner = (prefix, prefix + child.name, _digest(ast.dump(child)))
             elif isinstance(child, ast.ClassDef):
@@ -62,15 +98,33 @@ def statements(path: str, tree: ast.Module) -> Iterator[tuple[ast.stmt, Statemen
     yield from walk(tree, "", "", "")
 
 
-def statement_at(path: str, source: str, line: int) -> Statement:
-    """Return the innermost statement that a line belongs to."""
-    found = [(_start(node), one) for node, one in statements(path, ast.parse(source))]
-    found.sort(key=lambda pair: pair[0])
-    return found[max(0, bisect_right([start for start, _ in found], line) - 1)][1]
+class Source:
+    """A module as a text, whose statements are asked for by line."""
+
+    def __init__(self, path: str, text: str) -> None:
+        rows = [*statements(path, parsed(text))]
+        pairs = []
+        for (node, one), (_, inner) in zip(rows, [*rows[1:], *rows[:1]], strict=True):
+            is_head = not one.function and isinstance(node, Function)
+            pairs.append(
+                (_start(node), inner._replace(number=HEAD) if is_head else one)
+            )
+        pairs.sort(key=lambda pair: pair[0])
+        self._starts = [start for start, _ in pairs]
+        self._statements = [one for _, one in pairs] or [Statement(path, "", "", 0)]
+
+    def at(self, line: int) -> Statement:
+        """Return the innermost statement that a line belongs to."""
+        place = bisect_right(self._starts, line) - 1
+        return self._statements[max(0, place)]
+
+    def functions(self) -> dict[str, str]:
+        """Return the digest of each outermost function."""
+        return {one.function: one.digest for one in self._statements}
 
 
 def _start(node: ast.stmt) -> int:
-    decorators = getattr(node, "decorator_list", ())
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
     return min((node.lineno, *(each.lineno for each in decorators)))
 
 
@@ -78,28 +132,29 @@ def _digest(text: str) -> str:
     return sha256(text.encode()).hexdigest()[:8]
 
 
-def probed(path: str, source: str, numbers: dict[str, int]) -> str:
+def probed(path: str, source: str, numbers: dict[Statement, int], root: Path) -> str:
     """Return a module with a probe before each statement; numbers gets one for each."""
     tree = ast.parse(source)
-    known = {id(node): one for node, one in statements(path, tree)}
-    nodes = list(ast.walk(tree))
+    known = {}
+    for node, one in statements(path, parsed(source)):
+        known[type(node), node.lineno, node.col_offset] = one
     head = 0
     while head < len(tree.body) and _must_stand_first(tree.body[head]):
         head += 1
-    for node in nodes:
-        for field, value in ast.iter_fields(node):
+    for parent in list(ast.walk(tree)):
+        for field, value in ast.iter_fields(parent):
             if not isinstance(value, list) or not value:
                 continue
             if not isinstance(value[0], ast.stmt):
                 continue
-            first = head if node is tree else int(_must_stand_first(value[0]))
+            first = head if parent is tree else int(_must_stand_first(value[0]))
             body: list[ast.stmt] = value[:first]
             for each in value[first:]:
-                number = numbers.setdefault(known[id(each)].key, len(numbers))
+                one = known[type(each), each.lineno, each.col_offset]
+                number = numbers.setdefault(one, len(numbers))
                 body += (ast.parse(f"__hits__[{number}]").body[0], each)
-            setattr(node, field, body)
-    importing = ast.parse("from bench.probe import HITS as __hits__").body[0]
-    tree.body.insert(head, importing)
+            setattr(parent, field, body)
+    tree.body[head:head] = ast.parse(IMPORT.format(root=str(root))).body
     return ast.unparse(ast.fix_missing_locations(tree)) + "\n"
 
 
@@ -109,123 +164,254 @@ def _must_stand_first(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
+def ranked(
+    path: str, tests: Iterable[str], seconds: Mapping[str, float]
+) -> Iterator[str]:
+    """Return tests of a file in the order in which to try them: those of its own test file, then
+    of its folder, then the others. Of these the quickest come first, and two cases of each function
+    before its other cases.
+    """
+    folder = f"tests/{Path(path).parent.as_posix()}/"
+    own = f"{folder}test_{Path(path).stem}.py::"
+    cases: Counter[str] = Counter()
+    rows: list[tuple[int, int, int, str]] = []
+    for test in sorted(tests, key=lambda test: (seconds.get(test, 0), test)):
+        function = test.partition("[")[0]
+        distance = 2 - test.startswith(folder) - test.startswith(own)
+        rows.append((distance, cases[function] // 2, len(rows), test))
+        cases[function] += 1
+    return (test for *_, test in sorted(rows))
+
+
+def afforded(
+    tests: Iterable[str], seconds: Mapping[str, float], limit: float
+) -> list[str]:
+    """Return the tests that the limit has room for, the first at any cost."""
+    picked: list[str] = []
+    used = 0.0
+    for test in tests:
+        spent = seconds.get(test, 0.0)
+        if used + spent <= limit or not picked:
+            picked.append(test)
+            used += spent
+    return picked
+
+
 class Reached:
-    """What the tests reached when they were last recorded, in a file."""
+    """The tests of each statement, and what each test took."""
 
-    def __init__(self, file: Path) -> None:
-        self.file = file
-        self.numbers: dict[str, int] = {}
-        self.files: dict[str, Any] = {}
-        if file.exists():
-            found = json.loads(file.read_text(encoding="utf-8"))
-            self.numbers, self.files = found["numbers"], found["files"]
-        self._index()
+    def __init__(self, content: Mapping[str, Any]) -> None:
+        files = content["tests"]
+        self.digests = {file: digest for file, (digest, _) in files.items()}
+        names = [f"{file}::{case}" for file in files for case in files[file][1]]
+        times = [spent for file in files for spent in files[file][1].values()]
+        self.seconds = dict(zip(names, times, strict=True))
+        self._by: dict[Statement, list[str]] = {}
+        self._of: defaultdict[tuple[str, str], dict[str, None]] = defaultdict(dict)
+        self._moved: defaultdict[tuple[str, str, int], list[str]] = defaultdict(list)
+        for path, functions in content["reached"].items():
+            for function, (digest, *blocks) in functions.items():
+                for numbers, tests in blocks:
+                    named = [names[test] for test in tests]
+                    for whole in (function, None) if function else ("",):
+                        self._of[path, whole or ""].update(dict.fromkeys(named))
+                    for number in numbers:
+                        self._by[Statement(path, function, digest, number)] = named
+                        self._moved[function, digest, number] += named
 
-    def record(self, tree: Path, paths: Sequence[str], tests: Sequence[str]) -> None:
-        """Record the test files that changed, in this copy of the tree, and forget those that are
-        gone.
-        """
-        known = self.files
-        self.files = {name: known[name] for name in known if (tree / name).exists()}
-        self._index()
-        digests = {name: _digest((tree / name).read_text("utf-8")) for name in tests}
-        stale = [
-            name
-            for name in tests
-            if self.files.get(name, {}).get("digest") != digests[name]
-        ]
-        if not stale:
-            return
-        originals = {path: (tree / path).read_text("utf-8") for path in paths}
-        for path, source in originals.items():
-            (tree / path).write_text(probed(path, source, self.numbers), "utf-8")
-        for start in range(0, len(stale), BATCH):
-            batch = stale[start : start + BATCH]
-            found = _recorded(tree, batch)
-            for name in batch:
-                mine = {
-                    test: value
-                    for test, value in found.items()
-                    if test.partition("::")[0] == name
-                }
-                self.files[name] = {"digest": digests[name], "tests": mine}
-            self._save()
-            done = min(start + BATCH, len(stale))
-            print(f"recorded {done} of {len(stale)} test files", flush=True)
-        for path, source in originals.items():
-            (tree / path).write_text(source, "utf-8")
-        self._index()
+    def pairs(self) -> Iterator[tuple[Statement, str]]:
+        """Yield each statement with each of its tests."""
+        for one, tests in self._by.items():
+            yield from ((one, test) for test in tests)
 
-    def _save(self) -> None:
-        text = json.dumps({"numbers": self.numbers, "files": self.files})
-        part = self.file.with_suffix(".part")
-        part.write_text(text, encoding="utf-8")
-        part.replace(self.file)
-
-    def _index(self) -> None:
-        """Turn what each test reached into who reaches each statement, function and module."""
-        wholes: dict[int, tuple[str, str]] = {}
-        self._moved: defaultdict[str, list[int]] = defaultdict(list)
-        for key, number in self.numbers.items():
-            path, function, *_ = key.split("|")
-            if function:
-                self._moved[key.partition("|")[2]].append(number)
-            wholes[number] = (path, f"{path}|{function}")
-        self.seconds: dict[str, float] = {}
-        self._by: defaultdict[str | int, set[str]] = defaultdict(set)
-        for file in self.files.values():
-            for test, (seconds, hits) in file["tests"].items():
-                self.seconds[test] = seconds
-                for number in hits:
-                    self._by[number].add(test)
-                for pair in {wholes[number] for number in hits}:
-                    for whole in pair:
-                        self._by[whole].add(test)
-
-    def tests(self, one: Statement) -> set[str]:
-        """Return the tests that reach a statement; else its function, else its module."""
+    def of_statement(self, one: Statement) -> set[str]:
+        """Return the tests of a statement; else of its function, else of its module."""
         if one.function:
-            _, _, unmoved = one.key.partition("|")
-            known = [self.numbers.get(one.key), *self._moved.get(unmoved, ())]
-            numbers = [number for number in known if number is not None]
-            if numbers:
-                return set().union(*(self._by.get(number, ()) for number in numbers))
-            if f"{one.path}|{one.function}" in self._by:
-                return self._by[f"{one.path}|{one.function}"]
-        return self._by.get(one.path, set())
+            exact = self._by.get(one) or self._moved.get(one[1:])
+            if exact:
+                return set(exact)
+            if (one.path, one.function) in self._of:
+                return set(self._of[one.path, one.function])
+        return self.of_file(one.path)
+
+    def of_functions(self, path: str) -> set[str]:
+        """Return the tests that reach a function of a module."""
+        named = (
+            tests for (file, name), tests in self._of.items() if file == path and name
+        )
+        return {test for tests in named for test in tests}
+
+    def of_file(self, path: str) -> set[str]:
+        """Return the tests that reach anything of a module, or read a file."""
+        return set(self._of.get((path, ""), ()))
 
 
-def _recorded(tree: Path, files: Iterable[str]) -> dict[str, tuple[float, list[int]]]:
-    """Run test files; return for each test that passed its seconds and what it reached."""
-    with tempfile.TemporaryDirectory(prefix="mutants-hits-") as folder:
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+def read(path: Path = MAP) -> Reached:
+    """Return the map of a checkout."""
+    return Reached(json.loads(path.read_text(encoding="utf-8")))
+
+
+def record(
+    tree: Path,
+    files: Sequence[str],
+    words: Sequence[str] = (),
+    known: Reached | None = None,
+) -> dict[str, Any]:
+    """Put probes into modules of a copy of the tree, run tests on it, and return the map. `words`
+    are for pytest. Of a known map the tests of other test files are kept.
+    """
+    numbers: dict[Statement, int] = {}
+    for path in files:
+        if path != "bench/probe.py":
+            source = (tree / path).read_text(encoding="utf-8")
+            (tree / path).write_text(
+                probed(path, source, numbers, tree), encoding="utf-8"
+            )
+    with tempfile.TemporaryDirectory(prefix="reached-") as folder:
         env = os.environ | {"PYTHONPATH": str(tree), FOLDER: folder}
+        plugins = ["-p", "bench.probe", "-p", "no:cacheprovider"]
         subprocess.run(
-            [*command, "-p", "bench.probe", *files],
+            [sys.executable, "-m", "pytest", "-q", "--tb=no", *plugins, *words],
             cwd=tree,
             env=env,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
         )
-        seconds: defaultdict[str, float] = defaultdict(float)
-        failed = set()
-        reports = Path(folder, "reports")
-        for line in reports.read_text("utf-8").splitlines() if reports.exists() else ():
-            test, outcome, time = line.rsplit("\t", 2)
-            seconds[test] += float(time)
-            if outcome != "passed":
-                failed.add(test)
-        hits: defaultdict[str, set[int]] = defaultdict(set)
-        for file in Path(folder).glob("*.hits"):
-            for line in file.read_text("utf-8", "replace").splitlines():
-                test, _, numbers = line.rpartition("\t")
+        seconds = _seconds(Path(folder))
+        by = _hits(Path(folder), tree, list(numbers), seconds.keys())
+    renewed = {test.partition("::")[0] for test in seconds}
+    if known is not None:
+        for one, test in known.pairs():
+            file = test.partition("::")[0]
+            if file not in renewed and (tree / file).exists():
+                by[one].append(test)
+                seconds[test] = known.seconds[test]
+    return _content(tree, by, seconds)
+
+
+def _seconds(folder: Path) -> dict[str, float]:
+    """Return the seconds of each test that passed."""
+    seconds, failed = {}, set()
+    for line in (folder / "reports").read_text("utf-8").splitlines():
+        test, outcome, spent = line.rsplit("\t", 2)
+        seconds[test] = float(spent)
+        if outcome != "passed":
+            failed.add(test)
+    for test in sorted(failed):
+        print(f"did not pass under the probes: {test}", file=sys.stderr)
+    return {test: seconds[test] for test in seconds.keys() - failed}
+
+
+def _hits(
+    folder: Path, tree: Path, keys: Sequence[Statement], tests: Set[str]
+) -> defaultdict[Statement, list[str]]:
+    """Return the tests of each statement, and of each file that is no module."""
+    by: defaultdict[Statement, set[str]] = defaultdict(set)
+    for file in folder.glob("*.hits"):
+        for line in file.read_text("utf-8", "replace").splitlines():
+            test, _, words = line.rpartition("\t")
+            for word in words.split() if test in tests else ():
                 # a process may die, or be out of space, in the middle of a number
-                hits[test].update(
-                    int(each) for each in numbers.split() if each.isdigit()
-                )
-    return {
-        test: (round(time, 4), sorted(hits[test]))
-        for test, time in seconds.items()
-        if test not in failed
+                if word.isascii() and word.isdigit() and int(word) < len(keys):
+                    by[keys[int(word)]].add(test)
+                elif (tree / word).is_file():
+                    by[Statement(word, "", "", 0)].add(test)
+    return defaultdict(list, {one: sorted(named) for one, named in by.items()})
+
+
+def _content(
+    tree: Path,
+    by: Mapping[Statement, Sequence[str]],
+    seconds: Mapping[str, float],
+) -> dict[str, Any]:
+    """Return the map as it is written, of the nearest tests of each statement and file."""
+    chosen = {one: _nearest(one.path, tests, seconds) for one, tests in by.items()}
+    used = sorted({test for tests in chosen.values() for test in tests})
+    place = {test: at for at, test in enumerate(used)}
+    files: defaultdict[str, dict[str, float]] = defaultdict(dict)
+    for test in used:
+        file, _, case = test.partition("::")
+        files[file][case] = round(seconds[test], 2)
+    reached: defaultdict[str, dict[str, list[Any]]] = defaultdict(dict)
+    blocks: defaultdict[tuple[str, str, str], dict[tuple[int, ...], list[int]]]
+    blocks = defaultdict(lambda: defaultdict(list))
+    for one in sorted(chosen):
+        named = tuple(sorted(place[test] for test in chosen[one]))
+        blocks[one[:3]][named].append(one.number)
+    for (path, function, digest), rows in blocks.items():
+        pairs = [[numbers, list(named)] for named, numbers in rows.items()]
+        reached[path][function] = [digest, *pairs]
+    digests = {
+        file: _digest((tree / file).read_text(encoding="utf-8")) for file in files
     }
+    return {
+        "tests": {file: [digests[file], cases] for file, cases in files.items()},
+        "reached": dict(reached),
+    }
+
+
+def _nearest(
+    path: str, tests: Sequence[str], seconds: Mapping[str, float]
+) -> list[str]:
+    return afforded(ranked(path, tests, seconds), seconds, DEAREST)[:KEPT]
+
+
+def write(content: Mapping[str, Any], path: Path = MAP) -> None:
+    """Write a map, a function a line."""
+    lines = ["{", '"tests": {']
+    lines += _lines(content["tests"].items())
+    lines += ["},", '"reached": {']
+    rows = []
+    for name, functions in content["reached"].items():
+        inner = ",\n".join(_lines(functions.items(), ""))
+        rows.append(f"{json.dumps(name)}: {{\n{inner}\n}}")
+    lines += [",\n".join(rows), "}", "}"]
+    part = path.with_suffix(".part")
+    part.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    part.replace(path)
+
+
+def _lines(rows: Iterable[tuple[str, Any]], end: str = ",") -> list[str]:
+    texts = [
+        f"{json.dumps(name)}: {json.dumps(row, separators=(',', ':'), ensure_ascii=False)}"
+        for name, row in rows
+    ]
+    return [f"{text}{end}" for text in texts[:-1]] + texts[-1:]
+
+
+def copied(folder: Path) -> Path:
+    """Return a copy of the checkout, without what was made in it."""
+    without = shutil.ignore_patterns(*MADE.split())
+    return Path(shutil.copytree(ROOT, folder, ignore=without, symlinks=True))
+
+
+def modules(tree: Path = ROOT) -> list[str]:
+    """Return the modules of the project, of the benchmarks too."""
+    return sorted(
+        path.relative_to(tree).as_posix()
+        for package in PACKAGES
+        for path in (tree / package).rglob("*.py")
+    )
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run tests on probed modules, and write the map."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.reached", description=__doc__
+    )
+    parser.add_argument(
+        "tests", nargs="*", help="record these test files alone, and keep the others"
+    )
+    parser.add_argument("--workers", default="4", help="processes that run tests")
+    asked = parser.parse_args(words)
+    memory = MEMORY if os.access(MEMORY, os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="reached-", dir=memory) as folder:
+        os.chmod(folder, 0o755)  # tests act as other users below it
+        tree = copied(Path(folder, "tree"))
+        options = [*asked.tests, "-n", asked.workers, "--dist", "worksteal"]
+        content = record(tree, modules(), options, read() if asked.tests else None)
+    write(content)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -10,10 +10,11 @@ from __future__ import annotations
 import argparse
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+from docs.library import library, rows
 from orchestrator.cli.verbs import GROUPS as ORCHESTRATOR_GROUPS
 from orchestrator.cli.verbs import VERBS as ORCHESTRATOR_VERBS
 from orchestrator.tools.functions import SPAWN, WAIT
@@ -286,18 +287,10 @@ PARTS: Mapping[str, Callable[[], Iterable[str]]] = {
     "verbs of brain-suite": suite,
     "tools of an agent": agent_tools,
     "routes": routes,
+    "library": library,
     "promises of synapse": lambda: promises("synapse/DESIGN.md"),
     "promises of orchestrator": lambda: promises("orchestrator/DESIGN.md"),
 }
-
-
-def rows(head: Sequence[str], cells: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield a table."""
-    if not cells:
-        return
-    for line in (head, ["---"] * len(head), *cells):
-        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |"
-    yield ""
 
 
 def renewed(text: str) -> str:

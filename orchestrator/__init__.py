@@ -10,12 +10,17 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from orchestrator.runs.task import Result, Task
+    from orchestrator.sessions.events import RunEvent
     from orchestrator.supervisor import Supervisor
     from orchestrator.team import Team
 
-__all__ = ["Result", "Supervisor", "Task", "Team"]
+__all__ = ["Result", "RunEvent", "Supervisor", "Task", "Team"]
 
-_HOME = {"Supervisor": "supervisor", "Team": "team"}
+_HOME = {
+    "RunEvent": "sessions.events",
+    "Supervisor": "supervisor",
+    "Team": "team",
+}
 
 
 def __getattr__(name: str) -> object:

@@ -78,13 +78,14 @@ class Daemon:
                 while not self.down.is_set():
                     # who has the lock may let go: the next look finds the same
                     with suppress(StoreBusy):
-                        await self.supervisor.look()
+                        # what is dropped is taken in although nobody reads just now
+                        await self.supervisor.memory_thread(store.look)
                         self._looked(await self.supervisor.recover())
                         for wake in await self._due():
                             waking.add(asyncio.create_task(self._wake(wake)))
                     waking = {task for task in waking if not task.done()}
                     await _either(self.down, LOOK_EVERY)
-                await self.supervisor.leave()
+                await self.supervisor._leave()
                 await sending
         finally:
             os.unlink(self.socket)

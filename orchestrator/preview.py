@@ -20,9 +20,8 @@ from orchestrator.prompts.receipt import Receipt
 from orchestrator.prompts.render import Prompt
 from orchestrator.prompts.templates import Templates
 from orchestrator.run_store.costs import refuse_misread
-from orchestrator.run_store.store import MAX_OUTPUT
 from orchestrator.runs.records import Run, Runs
-from orchestrator.runs.task import Task, check
+from orchestrator.runs.task import MAX_REPLY, Task, check
 from orchestrator.spend import prices
 from orchestrator.spend.counting import Counter, Ratios
 from synapse.core import Memory
@@ -71,8 +70,9 @@ def preview(
         price = _price(memory, model)
         if price is None:
             return Preview(prompt, receipt, engine, model, None, expected.turns, None)
+        longest = task.max_reply or MAX_REPLY
         turn = prices.worst(
-            price, counter.theirs(sum(receipt.tokens.values())), MAX_OUTPUT
+            price, counter.theirs(sum(receipt.tokens.values())), longest
         )
         total = prices.worst(
             price._replace(written=price.input), counter.theirs(int(expected.work)), 0

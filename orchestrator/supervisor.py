@@ -26,6 +26,7 @@ from orchestrator.runs.records import ATTEMPTS, Run, name
 from orchestrator.runs.repeats import WAITS, earlier
 from orchestrator.runs.task import Result, Task, check, check_mode
 from orchestrator.sessions.config import Handler
+from orchestrator.sessions.events import Events, RunEvent
 from orchestrator.sessions.loop_runner import LoopRunner
 from orchestrator.sessions.memory_thread import MemoryThread
 from orchestrator.sessions.session import Session
@@ -33,7 +34,7 @@ from orchestrator.sessions.wake import LOOK_EVERY, Listener, News, soon
 from orchestrator.sharing.calls import Sharing
 from orchestrator.sharing.handlers import ToolContext, handlers_of
 from orchestrator.spend.limits import LimitReached, Limits
-from orchestrator.tools.functions import UserTool, tool_of
+from orchestrator.tools.functions import UserTool, tools_of
 from orchestrator.turns.telemetry import run_span
 from orchestrator.turns.turn_loop import TurnLoop
 from synapse import core
@@ -55,7 +56,8 @@ class Supervisor:
     engines by name, made already. `memory_tools` (auto, always or never) says when agents are
     offered the memory's tools; `tools` are functions of yours, `mcp` servers whose tools are
     offered, each a command or an address. `context` decides what of the memory goes into a prompt.
-    `limits` hold for each run, where they say more than the workspace's.
+    `limits` hold for each run, where they say more than the workspace's. `on_event` is called with
+    each RunEvent, on the event loop's thread; `queue.put_nowait` feeds an `async for` of yours.
 
     With `seed`, the ids of runs follow from it. `inline` keeps everything on the event loop's
     thread: for virtual time. Without a sign of life for `lease` seconds this supervisor counts as
@@ -74,6 +76,7 @@ class Supervisor:
         mcp: Iterable[str | Sequence[str]] = (),
         context: Policy = by_default,
         limits: Limits | None = None,
+        on_event: Callable[[RunEvent], object] | None = None,
         seed: int | None = None,
         inline: bool = False,
         lease: float = LEASE,
@@ -81,9 +84,8 @@ class Supervisor:
     ) -> None:
         check_mode(memory_tools)
         check_engines(engine, engines or {})
-        self.user_tools = [
-            item if isinstance(item, UserTool) else tool_of(item) for item in tools
-        ]
+        self.events = Events(on_event)
+        self.user_tools = tools_of(tools)
         self._opened: Memory | None = None  # what was opened here is closed with this
         if not isinstance(memory, Memory):
             memory = self._opened = core.open(memory)
@@ -241,16 +243,12 @@ class Supervisor:
 
     take_over = recover  # its name for users
 
-    async def look(self) -> None:
-        """Adopt what was dropped into the workspace, although nobody reads just now."""
-        await self.memory_thread(self.run_store.store.look)
-
     async def stop(self, run: str, reason: str = "stopped by the operator") -> None:
         """End a run and all below it."""
         await self.memory_thread(self.run_store.runs.stop, run, "operator", reason)
-        await self.hear()
+        await self._hear()
 
-    async def leave(self) -> None:
+    async def _leave(self) -> None:
         """Let go of all that runs, in the middle: it stays to be gone on with by whoever takes it
         over.
         """
@@ -264,6 +262,7 @@ class Supervisor:
     async def __aenter__(self) -> Supervisor:
         self._open += 1
         if self._open == 1:
+            self.events.open()
             self._background = [asyncio.create_task(self._beat())]
             if self.mcp:
                 from orchestrator.tools.mcp import connect
@@ -329,11 +328,12 @@ class Supervisor:
             await asyncio.sleep(BEAT)
             self.run_store.lease.beat()
             if self._listener is None:
-                await self.hear()
+                await self._hear()
 
     # -- one run -----------------------------------------------------------------------------------
 
     def _begin(self, run: Run) -> None:
+        self.events.emit(run, "started", run.task.text)
         life = asyncio.create_task(self._run_to_result(run), name=run.id)
         self._lives[run.id] = life
         life.add_done_callback(lambda _: self._lives.pop(run.id, None))
@@ -373,6 +373,7 @@ class Supervisor:
         result: Result = await self.memory_thread(
             self.run_store.close_run, run, outcome, session
         )
+        self.events.emit(run, "done", result.text or result.why, result=result)
         parent = self.sessions.get(run.parent or "")
         if parent is not None and result.status == "blocked":
             parent.child_blocked(result)
@@ -385,11 +386,13 @@ class Supervisor:
             self.run_store.prepare_session, run, engine, not self.sessions
         )
         about = parts.folder, parts.config, parts.recorded
-        session = Session(run, engine, *about, self.run_store.memory.store.clock)
+        session = Session(
+            run, engine, *about, self.run_store.memory.store.clock, self.events
+        )
         handlers: dict[str, Handler] = {}
         if engine.takes_tools:
             context = ToolContext(
-                session, parts.agent_memory, self.sharing, self.start, self.gather
+                session, parts.agent_memory, self.sharing, self.start, self._gather
             )
             tools = [*self.user_tools, *self.server_tools]
             handlers = handlers_of(context, tools, parts.tools)
@@ -404,7 +407,7 @@ class Supervisor:
             self.run_store,
             self.memory_thread,
             self.sessions,
-            self.hear,
+            self._hear,
             unread_results,
         )
         return session, turns
@@ -439,7 +442,7 @@ class Supervisor:
 
     # -- for its sessions --------------------------------------------------------------------------
 
-    async def hear(self) -> None:
+    async def _hear(self) -> None:
         """Put what is critical into the inboxes of its readers, and end what somebody stopped. It
         is completed even if the caller is cancelled: what was read from the log is for everybody.
         """
@@ -465,9 +468,9 @@ class Supervisor:
         it.
         """
         if self.sessions and (self._hearing is None or self._hearing.done()):
-            self._hearing = asyncio.create_task(self.hear())
+            self._hearing = asyncio.create_task(self._hear())
 
-    async def gather(
+    async def _gather(
         self, session: Session, wanted: Iterable[str]
     ) -> tuple[list[Result], list[str]]:
         """Return the unread results of a session's children, those wanted or all, once they have

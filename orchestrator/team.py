@@ -18,10 +18,11 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from orchestrator.run_store import briefs
+from orchestrator.run_store.store import RunStore
 from orchestrator.runs import plans
 from orchestrator.runs.plans import TOPIC, Part, parts
 from orchestrator.runs.records import Run
-from orchestrator.runs.task import MODES, PLAYED, Result, Task
+from orchestrator.runs.task import MODES, PLAYED, Result, Task, Tree
 from orchestrator.supervisor import Supervisor
 from orchestrator.tools import calls
 from synapse.core import Memory
@@ -38,8 +39,8 @@ OPEN = "team"  # the topic of the blocker that says why a project is not done
 
 
 class Report(NamedTuple):
-    """The outcome of a brief: the lead's last word, every run, and `why` it is not done. It is
-    `played` where nobody worked at any of it.
+    """The outcome of a brief: the lead's last word, every run, `why` it is not done, and what all
+    of it took. It is `played` where nobody worked at any of it.
     """
 
     status: str
@@ -47,6 +48,7 @@ class Report(NamedTuple):
     runs: tuple[Result, ...]
     plan: str | None = None
     why: str = ""
+    tree: Tree = Tree()
 
     @property
     def done(self) -> bool:
@@ -54,6 +56,7 @@ class Report(NamedTuple):
 
     @property
     def played(self) -> bool:
+        """Return whether nobody worked at any of it."""
         return self.status == PLAYED
 
 
@@ -75,6 +78,7 @@ class Team(NamedTuple):
     view_budget: int | str = "auto"
     max_tokens: int | None = None
     max_usd: float | None = None
+    max_reply: int | None = None
     memory_tools: str | None = None
     tools: Mapping[str, Any] = {}
 
@@ -128,13 +132,16 @@ class Team(NamedTuple):
             work = _Work(self, supervisor, brief, project, once)
             has_model = engines[self.lead] in MODELS
             report = await (work.by_tools() if has_model else work.by_plan())
+            tree = await supervisor.memory_thread(
+                _tree, supervisor.run_store, report.runs
+            )
             await supervisor.memory_thread(
                 briefs.ended, supervisor.run_store.memory, report.runs
             )
             await supervisor.memory_thread(
                 _settled, supervisor.run_store.memory, self.lead, project, report
             )
-            return report
+            return report._replace(tree=tree)
 
 
 def team_of(fields: Mapping[str, Any], path: str = "team.yaml") -> Team:
@@ -418,6 +425,7 @@ class _Work:
             self.project,
             team.view_budget,
             tools=team.tools,
+            max_reply=team.max_reply,
             **bounds,
         )
         try:
@@ -448,6 +456,14 @@ def _listed(results: Iterable[Result]) -> str:
 
 def _line(result: Result) -> str:
     return f"{result.run or 'not begun'}: {result.status}, {result.entry or result.why}"
+
+
+def _tree(run_store: RunStore, results: Sequence[Result]) -> Tree:
+    """Return what the trees of these results took, each once."""
+    ids = [result.run for result in results if result.run]
+    roots = dict.fromkeys(run_store.known(id).root for id in ids)
+    trees = [run_store.costs.tree(run_store.known(root)) for root in roots]
+    return sum(trees, start=Tree())
 
 
 def _settled(memory: Memory, lead: str, project: str, report: Report) -> None:

@@ -29,6 +29,7 @@ from scenarios.clients import shell as clients
 from scenarios.clients.places import Broken as BrokenSession
 from scenarios.data import ledger, parameters, texts
 from scenarios.data.cassette import BrokenCassette, Cassette
+from scenarios.data.faults import fault
 from scenarios.data.files import BrokenScenario, library, load
 from scenarios.measure import retrieval
 from scenarios.play import calibrate, harness, rerun
@@ -95,7 +96,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _complain(error: Exception, as_json: bool) -> None:
     """Print an error, as JSON where that was asked for."""
-    message = str(error)
+    message = fault(error) if isinstance(error, OSError) else str(error)
     failure = {"error": {"type": type(error).__name__, "message": message}}
     print(
         json.dumps(failure, ensure_ascii=False)

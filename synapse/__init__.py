@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from synapse.access.claims import Claim
     from synapse.agent_memory import AgentMemory, Seat
     from synapse.client.memory import RemoteMemory, connect
+    from synapse.compat.brain import UnifiedBrain
     from synapse.compat.shared import SharedMemoryStore
     from synapse.core import Memory, init, open
     from synapse.errors import (
@@ -99,6 +100,7 @@ __all__ = [
     "StoreError",
     "SynapseError",
     "Thread",
+    "UnifiedBrain",
     "View",
     "connect",
     "find",
@@ -110,6 +112,7 @@ _HOMES = {
     "agent_memory": ("AgentMemory", "Seat"),
     "access.claims": ("Claim",),
     "client.memory": ("RemoteMemory", "connect"),
+    "compat.brain": ("UnifiedBrain",),
     "compat.shared": ("SharedMemoryStore",),
     "core": ("Memory", "init", "open"),
     "mail.mailbox": ("Mail",),

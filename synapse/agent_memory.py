@@ -97,8 +97,9 @@ class AgentMemory:
     ) -> Entry:
         """Write an entry; it is durable when this returns. With `once`, a second call with the same
         key writes nothing and returns the first entry. `when` names the moment of which agents are
-        told it: `run git push`.
+        told it: `run git push`. NotFound where `to` names an agent that there is none of.
         """
+        self.access.check_addressees(to := addressees(to))
         return self._write(
             Draft(
                 body,
@@ -106,7 +107,7 @@ class AgentMemory:
                 self.id,
                 priority,
                 ttl,
-                addressees(to),
+                to,
                 words(tags),
                 words(related),
                 words(supersedes),

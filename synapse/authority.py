@@ -200,11 +200,12 @@ def refusal(agent: Agent, namespace: str, action: str = "write") -> Forbidden:
         if not ns.matches_any(agent.write or (), glob.removesuffix("/*"))
     )
     allowed = (*(agent.write or ()), *dict.fromkeys(extra))
+    place, _, project = namespace.partition("/")
+    joins = place in PLACES and project and action == "write"
+    how = f"; a member of the project {project} may (`projects:` in its file)"
     return Forbidden(
-        (
-            f"agent {agent.id} may not {action} in {namespace}; it may in"
-            f" {', '.join(allowed) or 'no namespace'}"
-        ),
+        f"agent {agent.id} may not {action} in {namespace}; it may in"
+        f" {', '.join(allowed) or 'no namespace'}{how if joins else ''}",
         agent=agent.id,
         namespace=namespace,
         action=action,

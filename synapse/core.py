@@ -156,6 +156,7 @@ class Memory:
             )
 
     def agents(self) -> list[Agent]:
+        """Return the registered agents."""
         return list(self.store.agents().values())
 
     def as_agent(
@@ -356,6 +357,7 @@ class Memory:
         return exchange.lines_in(self.store, lines)
 
     def close(self) -> None:
+        """Close the workspace; what was acknowledged is on the disk already."""
         if self._schedule is not None:
             self._schedule.finish()
         self.store.close()
@@ -433,6 +435,10 @@ def _place(address: str | os.PathLike[str]) -> str:
     path = os.fspath(address)
     if not isinstance(path, str) or "\0" in path or not encodes(path):
         raise InvalidEntry(f"{address!r} is no path: write one such as ~/shared-memory")
+    if not path.strip():
+        raise InvalidEntry(
+            "an empty path names no workspace: write '.' for this folder"
+        )
     return path
 
 

@@ -314,7 +314,8 @@ class Store:
         if close:
             meant = f"did you mean {close}? `synapse agents` lists those that are"
         else:
-            meant = f"register it with `synapse register --id {id} --role engineer`"
+            command = f"`synapse register --id {id} --role engineer`"
+            meant = f"register it: memory.register(Agent({id!r})), or {command}"
         return NotFound(f"agent {id} is not registered; {meant}", id=id)
 
     def standing(self, agent: Agent) -> Agent:

@@ -62,6 +62,14 @@ def test_code_runs_and_prints_what_is_shown(page, home, env):
             assert masked(done.printed, str(place)) == masked(block.shown), where
 
 
+def test_a_page_can_be_followed_in_one_terminal(home, env):
+    """Of the blocks that change the folder, each comes back to where the next one is meant."""
+    code = [block.code for block in blocks(read(DOCS / "how-to/workspace.md"))]
+    done = run(Block(1, "bash", "", "\n".join(code)), home, env)
+    assert (done.code, done.complaint) == (0, ""), done.printed
+    assert (home / "shared-memory/.gitignore").is_file()
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_every_block_is_run_or_is_an_output(page):
     text = read(page)

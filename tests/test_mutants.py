@@ -1,14 +1,14 @@
 """The script that changes operators at random: what a test notices is killed, what nothing can notice survives."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 
 from bench import mutants
-from bench.affected import ROOT
 from bench.changes import count, drawn, mutant
 from bench.forked import KILLED, SURVIVED, TIMEOUT
-from bench.reached import Reached, statement_at
+from bench.reached import ROOT, Reached, afforded, ranked, record
 from bench.typed import Types
 
 TINY = """
@@ -85,9 +85,8 @@ def tree(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def reached(tree):
-    reached = Reached(tree.parent / "reached.json")
-    reached.record(tree, ["tiny.py"], ["tests/test_tiny.py"])
-    return Reached(tree.parent / "reached.json")
+    copy = Path(shutil.copytree(tree, tree.parent / "copy"))
+    return Reached(record(copy, ["tiny.py"]))
 
 
 def test_mutants_are_killed_or_survive(tree, reached):
@@ -131,35 +130,6 @@ def test_the_type_checker_notices_what_no_test_does(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "tests"),
-    [
-        ("if a > b", {"tiny", "most"}),
-        ("return a", {"tiny", "most"}),
-        ("n = n - 1", {"tiny"}),
-        ("return n * 3", {"a_process"}),
-        ("return n / 2", set()),
-        ("MOST = 40", {"tiny", "most", "a_process"}),
-    ],
-)
-def test_who_reaches_a_statement(reached, text, tests):
-    line = TINY[: TINY.index(text)].count("\n") + 1
-    found = reached.tests(statement_at("tiny.py", TINY, line))
-    assert found == {f"tests/test_tiny.py::test_{name}" for name in tests}
-
-
-def test_a_function_that_changed_since_keeps_its_tests(reached):
-    changed = TINY.replace("if a > b", "if b < a")
-    found = reached.tests(statement_at("tiny.py", changed, 6))
-    assert found == {f"tests/test_tiny.py::test_{name}" for name in ("tiny", "most")}
-    other = reached.tests(statement_at("moved.py", TINY, 6))  # elsewhere by now
-    assert other == found
-    moved = "\n\n" + TINY
-    assert reached.tests(statement_at("tiny.py", moved, 15)) == {
-        "tests/test_tiny.py::test_tiny"
-    }
-
-
-@pytest.mark.parametrize(
     ("source", "changes"),
     [
         ("x = a and not b", ["not removed", "and <-> or"]),
@@ -188,7 +158,7 @@ def test_the_tests_of_the_module_come_first_then_the_quickest():
     seconds |= {f"{near}n": 7, f"{own}slow": 9, f"{own}quick": 8}
 
     def chosen(tests, limit):
-        return mutants.chosen("pack/mod.py", set(tests), seconds, limit)
+        return afforded(ranked("pack/mod.py", tests, seconds), seconds, limit)
 
     own_first = [f"{own}quick", f"{own}slow", f"{near}n", "f[1]", "f[2]", "g", "f[3]"]
     assert chosen(seconds, 60) == own_first

@@ -11,8 +11,11 @@ from pathlib import Path
 
 import pytest
 
+import orchestrator
+import synapse
 from docs import generate
 from docs.hooks import INCLUDED
+from docs.library import OLDER, _members
 from orchestrator.cli.verbs import VERBS as TEAM_VERBS
 from orchestrator.engines import clients
 from orchestrator.engines.process import Process
@@ -51,6 +54,46 @@ def test_every_verb_has_its_section():
     ) == sorted(named)
     assert "brain-suite run" in titles
     assert set(generate.NOTES) <= set(titles)
+
+
+def test_every_public_name_of_the_library_is_in_its_reference():
+    text = read(DOCS / "reference/python.md")
+    for module in (synapse, orchestrator):
+        for name in set(module.__all__) - OLDER:
+            section = f"### {module.__name__}.{name}\n"
+            assert section in text or f"| `{name}` |" in text, name
+    for member in ("append(body: str, namespace: str", "run(task: Task) -> Result"):
+        assert f"| `{member}" in text
+    assert " at 0x" not in text
+
+
+def test_a_public_name_without_a_docstring_is_no_reference():
+    class Bare:
+        """A class."""
+
+        def act(self):
+            pass
+
+    with pytest.raises(ValueError, match="act has no docstring"):
+        list(_members(Bare))
+
+
+COMMAND = re.compile(r"\b(synapse|orchestrator) ([a-z][a-z-]+)(?= |\"|'|`|$|<)")
+
+
+def test_every_command_that_a_page_of_the_dashboard_shows_is_a_verb():
+    verbs = {"synapse": VERBS, "orchestrator": TEAM_VERBS}
+    templates = [*ROOT.glob("*/server/**/*.html")]
+    shown = [
+        (path.name, program, verb)
+        for path in templates
+        for text in re.findall(
+            r"[\"'`]((?:synapse|orchestrator) [^\"'`]+)|<code>(.+?)</code>", read(path)
+        )
+        for program, verb in COMMAND.findall(" ".join(text))
+    ]
+    assert len(shown) > 20
+    assert [each for each in shown if each[2] not in verbs[each[1]]] == []
 
 
 def test_the_drawing_has_every_layer_of_the_contracts():

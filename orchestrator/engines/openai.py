@@ -134,7 +134,9 @@ def connect(
             **options,  # type: ignore[arg-type]
         )
     except openai.OpenAIError as error:
-        raise Rejected(str(error)) from error
+        keyless = "api_key" in str(error)
+        why = "there is no key, set OPENAI_API_KEY" if keyless else str(error)
+        raise Rejected(why) from error
 
 
 def _items(message: Message) -> Iterator[Item]:

@@ -87,6 +87,7 @@ class Scripted:
 
     @property
     def played(self) -> bool:
+        """Return whether nobody works: there is no script of the user's."""
         is_own = (
             type(self).step is not Scripted.step
         )  # a class of the user's takes the steps
@@ -97,6 +98,7 @@ class Scripted:
         self._count = count or lru_cache(4_096)(Tokens().count)
 
     async def step(self, request: Request, interrupt: asyncio.Event) -> Turn:
+        """Ask the script for one turn, as a model would be asked."""
         moved = self.script(Seen(request.system, request.messages, request.tools))
         move = Move(moved) if isinstance(moved, str) else moved
         if move.takes and await rung(interrupt, move.takes):
@@ -125,10 +127,12 @@ class Scripted:
         )
 
     async def count(self, request: Request) -> int | None:
+        """Return None: nobody else counts the tokens of a script."""
         return None
 
     async def close(self) -> None:
-        return None
+        """Close nothing: a script holds nothing open."""
+        return
 
     def _usage(self, request: Request, *said: str) -> Usage:
         sent = self._count(request.system) + sum(

@@ -58,7 +58,8 @@ def model_of(engine: Any, request: Request) -> str:
     model: str | None = request.model or engine.model
     if not model:
         raise Rejected(
-            f"the engine {engine.name} needs a model: --model, or `model:` in the agent's file"
+            f"the engine {engine.name} needs a model: name one with model= (in the shell,"
+            " --model), or as `model:` in the agent's file"
         )
     return model
 

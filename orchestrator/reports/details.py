@@ -13,9 +13,8 @@ from orchestrator.runs.files import ledger, steps
 from orchestrator.runs.files.folder import LEDGER, OUTPUT, STEPS
 from orchestrator.runs.files.ledger import COORDINATION, Line
 from orchestrator.runs.files.steps import Step
+from orchestrator.runs.task import GIVEN
 from synapse.errors import NotFound, StoreCorrupt
-
-GIVEN = "given"  # how a shared tool's result came without a call
 
 
 class Account(NamedTuple):

@@ -54,7 +54,7 @@ class Node(NamedTuple):
             yield from child.walk(depth + 1)
 
 
-def children_of(
+def _children_of(
     source: Source, run: str | None = None, limit: int | None = None
 ) -> Children:
     """Return the runs below one, or the newest trees; by parent."""
@@ -78,7 +78,7 @@ def trees(
     source: Source, run: str | None = None, limit: int | None = None
 ) -> list[Node]:
     """Return the trees of these runs, oldest first."""
-    children = children_of(source, run, limit)
+    children = _children_of(source, run, limit)
     tops = [str(top["run"]) for top in children.get(None, ())]
     nodes, pending = [], [*children.get(None, ())]
     while pending:

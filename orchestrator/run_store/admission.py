@@ -28,7 +28,7 @@ from synapse.store import Store
 
 # what a task says of how it is done
 DONE_WITH = (
-    *("view_budget", "max_tokens", "max_usd", "max_turns", "timeout"),
+    *("view_budget", "max_tokens", "max_usd", "max_turns", "timeout", "max_reply"),
     *("role", "memory_tools", "tools"),
 )
 RECENT = 600 * SECOND  # so long a result answers the same task again

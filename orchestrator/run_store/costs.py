@@ -10,9 +10,11 @@ from functools import partial
 from typing import Any
 
 from orchestrator.engines.protocol import Turn, Usage, declared
+from orchestrator.runs.files import ledger
+from orchestrator.runs.files.folder import LEDGER, Folder
 from orchestrator.runs.files.lease import Lease
 from orchestrator.runs.records import Run, Runs
-from orchestrator.runs.task import Task
+from orchestrator.runs.task import Task, Tree
 from orchestrator.sessions.session import Session
 from orchestrator.spend import limits, prices
 from orchestrator.spend.counting import Counter, Ratios
@@ -54,6 +56,7 @@ class Costs:
             budget_of(runs, root, self.policy) if path else Budget(policy=self.policy)
         )
         self.ratios = Ratios(root)
+        self._root, self._is_lasting = root, shared
         self._tops: dict[str, Limits] = {}
         self.counters: dict[str | None, Counter] = {}
         self._since: dict[int, int] = {}  # when calls in flight began
@@ -140,9 +143,12 @@ class Costs:
         if session.engine.name == "scripted":
             worst = 0.0
         usd = limits.check_price(scopes, terms.model or session.engine.name, worst)
-        reservation = self.budget.reserve(
-            run.id, self.lease_name, scopes, Amount(1, most + terms.max_output, usd)
-        )
+        try:
+            reservation = self.budget.reserve(
+                run.id, self.lease_name, scopes, Amount(1, most + terms.max_output, usd)
+            )
+        except LimitReached as error:
+            raise limits.of_call(error, most, terms.max_output) from None
         self._since[reservation.id] = self.runs.store.clock()
         return reservation
 
@@ -194,6 +200,23 @@ class Costs:
         return prices.price(
             model, at=self.runs.store.clock(), given=prices.declared(self._settings())
         )
+
+    # -- what was spent ----------------------------------------------------------------------------
+
+    def tree(self, run: Run) -> Tree:
+        """Return what a run and all below it took, those that still run as far as they are."""
+        tree, pending = Tree(), [run]
+        while pending:
+            one = pending.pop()
+            tree += Tree(1, *self._spent(one))
+            pending += self.runs.children(one.id)
+        return tree
+
+    def _spent(self, run: Run) -> tuple[Usage, float | None]:
+        if (usage := run.fields.get("usage")) is not None:
+            return Usage(**usage), run.fields.get("cost")
+        folder = Folder(self._root, run.id, lasting=self._is_lasting)
+        return ledger.spent(ledger.read(folder.lines(LEDGER)))
 
     # -- below -------------------------------------------------------------------------------------
 

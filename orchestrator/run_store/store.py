@@ -52,7 +52,7 @@ from orchestrator.runs.files.folder import (
 )
 from orchestrator.runs.files.lease import LEASE, Lease
 from orchestrator.runs.records import ATTEMPTS, Run, Runs
-from orchestrator.runs.task import Outcome, Result, result_of
+from orchestrator.runs.task import MAX_REPLY, Outcome, Result, result_of
 from orchestrator.sessions.config import SessionConfig
 from orchestrator.sessions.session import Session
 from orchestrator.spend.limits import Limits
@@ -79,7 +79,6 @@ from synapse.trust.lineage import why
 from synapse.view.block import POINTER
 
 _ID = re.compile(r"syn-\d{4}-\d\d-\d\d-\d+")
-MAX_OUTPUT = 8_192  # tokens of one reply
 HISTORY_KEPT = 30 * SECOND
 
 
@@ -206,9 +205,9 @@ class RunStore:
     def result(self, run: Run) -> Result:
         """Return the result of a run that has ended."""
         folder = self.folder(run)
-        return result_of(
-            run.id, run.fields, folder.read(OUTPUT) if folder.has(OUTPUT) else ""
-        )
+        text = folder.read(OUTPUT) if folder.has(OUTPUT) else ""
+        result = result_of(run.id, run.fields, text)
+        return result._replace(tree=self.costs.tree(run))
 
     # -- prompts -----------------------------------------------------------------------------------
 
@@ -271,7 +270,7 @@ class RunStore:
         return SessionConfig(
             self.costs.counter(model),
             model,
-            MAX_OUTPUT,
+            run.task.max_reply or MAX_REPLY,
             seconds,
             workplace,
             label,
@@ -443,11 +442,12 @@ class RunStore:
         except Conflict as stale:
             self.costs.budget.leave(run.id)
             why = f"another incarnation has taken it over: {stale}"
-            return Result(
-                "stopped", outcome.text, run.id, usage, cost, overhead, why=why
-            )
+            tree = self.costs.tree(run)
+            own = usage, cost, overhead
+            return Result("stopped", outcome.text, run.id, *own, why=why, tree=tree)
         self.costs.budget.leave(run.id)
-        return result_of(run.id, ended.fields, outcome.text)
+        result = result_of(run.id, ended.fields, outcome.text)
+        return result._replace(tree=self.costs.tree(ended))
 
     def _uses(self, session: Session) -> dict[str, list[int]]:
         """Return how many of the entries that the prompt showed whole were used, kind by kind."""

@@ -12,8 +12,10 @@ from synapse.errors import InvalidEntry, InvalidQuery
 from synapse.model.namespace import is_namespace
 from synapse.system.checks import fields_fit
 
+MAX_REPLY = 8_192  # tokens of one reply, where a task does not say it
 PLAYED = "played"  # it went to its end, and nobody worked
 MODES = ("auto", "always", "never")  # when the memory's tools are offered
+GIVEN = "given"  # how a shared tool's result came without a call
 STATUSES = ("done", "blocked", "failed", "timeout", "stopped", "refused", PLAYED)
 
 
@@ -22,8 +24,9 @@ class Task(NamedTuple):
     the supervisor.
 
     `view_budget` is the tokens that memory may take in the prompt, or auto. That, `max_tokens`,
-    `max_usd`, `memory_tools` and `tools` bind all that it spawns, too. `tools` says by name what
-    tools share, as synapse.yaml does. `role` stands in for the agent's own, in the prompt and in
+    `max_usd`, `max_reply`, `memory_tools` and `tools` bind all that it spawns, too. `max_reply` is
+    the tokens of one reply at most: each call reserves so many. `tools` says by name what tools
+    share, as synapse.yaml does. `role` stands in for the agent's own, in the prompt and in
     what it is offered. `timeout` is in seconds. `folder` is where a client's process works; else
     where this one does. `intent` names the work: a second task of the same intent is the same work,
     whatever its text says; without one, the project, the agent and the text decide. With `once` it
@@ -47,6 +50,7 @@ class Task(NamedTuple):
     folder: str | None = None
     once: bool = False
     tools: Mapping[str, Any] = {}
+    max_reply: int | None = None
 
 
 def check(task: Task) -> Task:
@@ -54,6 +58,8 @@ def check(task: Task) -> Task:
     namespace for its status, and a limit is a number that is not negative.
     """
     fields_fit(task, "task")
+    if not task.text.strip():
+        raise InvalidEntry("the task is empty: say what is to be done")
     if not is_namespace(f"status/{task.project}"):
         raise InvalidEntry(
             f"project {task.project!r} is not valid: a-z, 0-9, '_' and '-', such as"
@@ -69,6 +75,11 @@ def check(task: Task) -> Task:
                 f"{name} is {bound!r}; it is a number that is not negative, or none",
                 limit=name,
             )
+    if task.max_reply is not None and task.max_reply < 1:
+        raise InvalidEntry(
+            f"max_reply is {task.max_reply!r}; a reply has a token at least",
+            limit="max_reply",
+        )
     check_mode(task.memory_tools)
     if task.view_budget != "auto" and not str(task.view_budget).isdecimal():
         raise InvalidEntry(
@@ -101,11 +112,31 @@ class Outcome(NamedTuple):
     operational: bool = False
 
 
+class Tree(NamedTuple):
+    """What a run and all below it took: so many runs, their usage, and their cost in dollars, None
+    where none of them has a price. A task's `max_tokens` and `max_usd` bind this.
+    """
+
+    runs: int = 0
+    usage: Usage = Usage()
+    cost: float | None = None
+
+    def __add__(self, other: object) -> Tree:
+        """Return both together."""
+        if not isinstance(other, Tree):
+            return NotImplemented
+        costs = [cost for cost in (self.cost, other.cost) if cost is not None]
+        cost = sum(costs) if costs else None
+        return Tree(self.runs + other.runs, self.usage + other.usage, cost)
+
+
 class Result(NamedTuple):
-    """What came of a task. `repeated` is empty, or says that it is an earlier result: which run
-    did this work already, how long ago, and how it is done again. `run` is empty where a limit did
-    not let it begin. `played`: a scripted engine without a script of yours stood in for whoever
-    should have worked.
+    """What came of a task. `usage`, `cost` and `overhead` are the run's own, `tree` is what it and
+    all below it took. `spared`: the calls of tools that were not made, for their results were
+    there. `repeated` is empty, or says that it is an earlier result: which run did this work
+    already, how long ago, and how it is done again. `run` is empty where a limit did not let it
+    begin. `played`: a scripted engine without a script of yours stood in for whoever should have
+    worked.
     """
 
     status: str
@@ -120,16 +151,20 @@ class Result(NamedTuple):
     debt: tuple[str, ...] = ()
     repeated: str = ""
     warnings: tuple[str, ...] = ()
+    tree: Tree = Tree()
+    spared: int = 0
     played: bool = False
 
     @property
     def done(self) -> bool:
+        """Return whether the work is done."""
         return self.status == "done"
 
     def fields(self) -> dict[str, object]:
         """Return the result as values that JSON knows."""
         return self._asdict() | {
             "usage": self.usage._asdict(),
+            "tree": {**self.tree._asdict(), "usage": self.tree.usage._asdict()},
             "overhead": {
                 **self.overhead._asdict(),
                 "billed": self.overhead.billed,
@@ -139,8 +174,10 @@ class Result(NamedTuple):
 
 
 def result_of(run: str, fields: Mapping[str, object], text: str) -> Result:
-    """Return the result of a run that has ended, from its record."""
+    """Return the result of a run that has ended, from its record, which knows nothing of its
+    tree."""
     usage, overhead = fields.get("usage"), fields.get("overhead")
+    shares = fields.get("shares")
     debt = fields.get("debt")
     cost = fields.get("cost")
     warnings = fields.get("warnings")
@@ -160,5 +197,6 @@ def result_of(run: str, fields: Mapping[str, object], text: str) -> Result:
         warnings=tuple(str(warning) for warning in warnings)
         if isinstance(warnings, list | tuple)
         else (),
+        spared=int(shares.get(GIVEN, 0)) if isinstance(shares, dict) else 0,
         played=fields.get("played") is True,
     )

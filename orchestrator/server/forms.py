@@ -8,7 +8,9 @@ from synapse.server.routes.parameters import Body
 
 
 class Run(BaseModel):
-    """A run: its records laid over one another, and its figures as of now. `cost` is in dollars."""
+    """A run: its records laid over one another, and its own figures as of now, without what lies
+    below it. `cost` is in dollars.
+    """
 
     model_config = ConfigDict(extra="allow")
 

@@ -38,11 +38,11 @@ router = pages()
 HERE = Path(__file__).parent
 TREES, LANES, STEPS, WAKES = 25, 60, 400, 300
 LINKS = (
-    Link("/runs", "Runs", "r", 52, "Work", operator=True),
-    Link("/lanes", "Lanes", "l", 53, "Work", operator=True),
-    Link("/costs", "Costs", "c", 54, "Work", operator=True),
-    Link("/unread-results", "Unread results", "u", 55, "Work", operator=True),
-    Link("/wakes", "Wakes", "w", 56, "Work", operator=True),
+    Link("/runs", "Runs", "r", 52, "Work", operator=True, own_tab="Trees"),
+    Link("/lanes", "Lanes", "l", 53, operator=True, tab_of="/runs"),
+    Link("/unread-results", "Unread results", "u", 54, operator=True, tab_of="/runs"),
+    Link("/wakes", "Wakes", "w", 55, operator=True, tab_of="/runs"),
+    Link("/costs", "Costs", "c", 56, "Work", operator=True),
 )
 STATES = {"failed": FAILED, "running": ("running", "closed", "orphaned")}
 FILTERED = ("state", "agent", "project", "department", "model", "role", DAY)

@@ -28,7 +28,7 @@ def source(memory: Operator) -> Source:
 
 Asked = Annotated[Source, Depends(source)]
 Begin = Callable[[Task], Run]
-LIMITS = ("max_tokens", "max_usd", "max_turns", "timeout")
+LIMITS = ("max_tokens", "max_usd", "max_turns", "timeout", "max_reply")
 
 
 def begin_of(request: Request) -> Begin | None:

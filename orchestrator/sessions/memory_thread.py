@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import ParamSpec, TypeVar
 
-from synapse.errors import SynapseError
+from synapse.errors import Conflict, SynapseError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -25,11 +25,13 @@ class MemoryThread:
     def __init__(self, *, inline: bool = False) -> None:
         self.inline = inline
         self._worker = None if inline else ThreadPoolExecutor(1, "synapse-memory")
+        self._closed = False
 
     async def __call__(
         self, act: Callable[P, R], *args: P.args, **named: P.kwargs
     ) -> R:
         """Run it after all that was asked before, and return its result."""
+        self._check_open()
         if self._worker is None:
             return act(*args, **named)
         loop = asyncio.get_running_loop()
@@ -39,6 +41,7 @@ class MemoryThread:
         self, act: Callable[P, R], *args: P.args, **named: P.kwargs
     ) -> asyncio.Future[R]:
         """Run it after all that was asked before, while the caller goes on."""
+        self._check_open()
         loop = asyncio.get_running_loop()
         result: asyncio.Future[R]
         if self._worker is not None:
@@ -52,6 +55,10 @@ class MemoryThread:
         # Its error counts as seen, if nobody asks for the result any more.
         result.add_done_callback(lambda done: done.cancelled() or done.exception())
         return result
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Conflict("this supervisor is closed: make another one")
 
     async def through(self, awaitable: Awaitable[R]) -> R:
         """Wait until it is done, even if the caller is cancelled meanwhile, however often. Inline
@@ -72,7 +79,10 @@ class MemoryThread:
         raise asyncio.CancelledError
 
     def close(self, last: Callable[[], None]) -> None:
-        """Run this last, and end the thread."""
+        """Run this last, and end the thread. Nothing where that was done before."""
+        if self._closed:
+            return
+        self._closed = True
         if self._worker is None:
             last()
             return

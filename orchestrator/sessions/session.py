@@ -17,6 +17,7 @@ from orchestrator.runs.files.folder import STEPS, TIMES, Folder
 from orchestrator.runs.records import Run
 from orchestrator.runs.task import Result
 from orchestrator.sessions.config import SessionConfig
+from orchestrator.sessions.events import Events
 from orchestrator.sessions.wake import BESIDE, LATE, LATE_TURNS, NOW, News, Reader
 from orchestrator.spend.segments import COORDINATORS
 from synapse.model import clock as clocks
@@ -38,12 +39,14 @@ class Session:
         config: SessionConfig,
         recorded: list[steps.Step],
         clock: Callable[[], int] = clocks.now,
+        events: Events | None = None,
     ) -> None:
         self.run = run
         self.engine = engine
         self.folder = folder
         self.config = config
         self.clock = clock
+        self.events = events or Events()
         self.first = recorded[0].fields
         self.inbox: dict[str, News] = {}
         self.late = 0  # entries that were told late
@@ -144,3 +147,4 @@ class Session:
         self.folder.record(TIMES, steps.dump_time(step, self.clock()), sync=False)
         self._builder.add(step)
         self.conversation = self._builder.conversation()
+        self.events.emit_step(self.run, kind, fields)

@@ -165,6 +165,7 @@ def spawn_handler(context: ToolContext) -> Handler:
             project,
             memory_tools=run.task.memory_tools,
             view_budget=run.task.view_budget,
+            max_reply=run.task.max_reply,
             tools=run.task.tools,
             once=True,
         )

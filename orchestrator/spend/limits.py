@@ -241,6 +241,23 @@ def reached(
     )
 
 
+def of_call(error: LimitReached, prompt: int, reply: int) -> LimitReached:
+    """Return the error of a call that was not made: what it asked for is held back for its prompt
+    and for the longest reply, in tokens.
+    """
+    if error.details.get("limit") not in ("usd", "tokens"):
+        return error
+    facts = (
+        f"{error.details['facts']}, which is the reserve for a prompt of {prompt:,} tokens and the"
+        f" longest reply, {reply:,} tokens"
+    )
+    _, _, advice = str(error).partition("; ")
+    return LimitReached(
+        f"{facts}; let replies be shorter (max_reply, --max-reply), or {advice}",
+        **{**error.details, "facts": facts},
+    )
+
+
 def for_a_model(error: LimitReached) -> str:
     """Return the error as an agent is told that cannot raise a limit."""
     if error.details["limit"] == "live":

@@ -177,6 +177,20 @@ def cut(text: str, longest: int, keep: Callable[[str], str] | None = None) -> st
     )
 
 
+def tools_of(items: Iterable[Callable[..., Any] | UserTool]) -> list[UserTool]:
+    """Return functions and tools as tools; NoTool where two have one name, for a model could only
+    call one of them.
+    """
+    tools = [item if isinstance(item, UserTool) else tool_of(item) for item in items]
+    names = [tool.tool.name for tool in tools]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise NoTool(
+            f"two tools are called {', '.join(twice)}: give one another name, as"
+            " tool_of(function, name=...) does"
+        )
+    return tools
+
+
 def text_of(result: object) -> str:
     """Return a result as a model reads it: text as it is, anything else as JSON."""
     if isinstance(result, str):

@@ -124,6 +124,13 @@ class ModelCalls:
             "turn", steps.turn(turn, self.session.config.label, line), sync=True
         )
         self.session.folder.record(LEDGER, line, sync=False)
+        self._tell_cost()
+
+    def _tell_cost(self) -> None:
+        if self.session.events.wanted:
+            run, costs = self.session.run, self.run_store.costs
+            tree = costs.tree(self.run_store.known(run.root))
+            self.session.events.emit(run, "cost", tree=tree)
 
     def _book_lost(self, sent: Sent, reservation: Reservation, lost: int) -> None:
         """Book the usage of a call that failed, in the budget and in the ledger."""
@@ -135,6 +142,7 @@ class ModelCalls:
                 dump(self._ledger_line(sent, (), usage, None, "lost", None)),
                 sync=False,
             )
+            self._tell_cost()
 
     def _ledger_line(
         self,

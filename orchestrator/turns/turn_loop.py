@@ -142,6 +142,11 @@ class TurnLoop:
         if await self._send_results():
             return None
         outcome = await self._outcome(turn)
+        if outcome.status == "blocked":
+            entries = (outcome.blocker,) if outcome.blocker else ()
+            self.session.events.emit(
+                self.session.run, "blocked", outcome.why, entries=entries
+            )
         if outcome.status == "blocked" and not outcome.debt and not outcome.below:
             return await self._after_blocker(outcome)
         if outcome.status == "done" and self.session.conversation.reported:

@@ -17,6 +17,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from orchestrator.engines.protocol import Call, Message, Request, Turn, Usage
+from scenarios.data.faults import fault
 from synapse.system.json import dumps
 
 FORMAT = "brain-suite/cassette-v1"
@@ -216,7 +217,7 @@ def _read(path: str) -> Iterator[tuple[str, Played]]:
                 table = json.loads(line)
                 yield table["key"], _played(table)
         except (ValueError, KeyError, TypeError, StopIteration) as error:
-            raise BrokenCassette(f"{path}: {type(error).__name__}: {error}") from error
+            raise BrokenCassette(f"{path}: {fault(error)}") from error
 
 
 def _played(line: Mapping[str, Any]) -> Played:

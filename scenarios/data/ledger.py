@@ -95,6 +95,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
+from scenarios.data.faults import fault
 from synapse.system.json import dumps
 
 FORMAT = "brain-suite/ledger-v1"
@@ -180,7 +181,7 @@ def lines(path: str) -> Iterator[str]:
         with open(path, encoding="utf-8", newline="\n") as file:
             yield from file
     except (EOFError, zlib.error, gzip.BadGzipFile, UnicodeDecodeError) as error:
-        raise BrokenLedger(f"{path}: {type(error).__name__}: {error}") from error
+        raise BrokenLedger(f"{path}: {fault(error)}") from error
 
 
 def unpacked(path: str) -> Iterator[str]:
@@ -258,7 +259,7 @@ def _event(number: int, line: str) -> Event:
     try:
         return _known(number, json.loads(line))
     except ValueError as error:
-        raise BrokenLedger(f"line {number}: {type(error).__name__}: {error}") from error
+        raise BrokenLedger(f"line {number}: {fault(error)}") from error
 
 
 def _known(number: int, event: Event) -> Event:
@@ -270,7 +271,7 @@ def _known(number: int, event: Event) -> Event:
                 f"line {number}: the format is {event['format']}, not {FORMAT}"
             )
     except (KeyError, TypeError) as error:
-        raise BrokenLedger(f"line {number}: {type(error).__name__}: {error}") from error
+        raise BrokenLedger(f"line {number}: {fault(error)}") from error
     return event
 
 

@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from scenarios.data.faults import fault
 from scenarios.data.schema import PARAMETERS
 
 SCHEMA = "brain-suite/params-v1"
@@ -77,7 +78,7 @@ def load(path: str) -> Parameters:
         with open(path, encoding="utf-8") as file:
             fields = json.load(file)
     except ValueError as error:
-        raise BrokenParameters(f"{path}: is no JSON: {error}") from error
+        raise BrokenParameters(f"{path}: {fault(error)}") from error
     if not isinstance(fields, dict) or fields.get("schema") != SCHEMA:
         raise BrokenParameters(
             f'{path}: is no file of parameters: write "schema": "{SCHEMA}" into it'

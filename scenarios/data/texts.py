@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from orchestrator.spend.counting import Counter
 from orchestrator.spend.segments import Piece
 from scenarios.data import ledger
+from scenarios.data.faults import fault
 from scenarios.data.ledger import Run
 
 FILE = "texts.jsonl.gz"
@@ -108,7 +109,7 @@ def _read(path: str) -> Iterator[tuple[str, str]]:
             row = json.loads(line)
             yield row["sha256"], row["text"]
     except (EOFError, OSError, ValueError, KeyError, TypeError) as error:
-        raise ledger.BrokenLedger(f"{path}: {type(error).__name__}: {error}") from error
+        raise ledger.BrokenLedger(f"{path}: {fault(error)}") from error
 
 
 # -- Counted again ---------------------------------------------------------------------

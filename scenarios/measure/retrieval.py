@@ -24,6 +24,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 import synapse
+from scenarios.data.faults import fault
 from scenarios.measure.statistics import Interval, interval
 from synapse import tools
 from synapse.agent_memory import AgentMemory
@@ -112,7 +113,7 @@ def read(path: str) -> list[Conversation]:
             raise BrokenConversations(f"{path}: not a list of conversations")
         return [_conversation(sample) for sample in samples]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise BrokenConversations(f"{path}: {type(error).__name__}: {error}") from error
+        raise BrokenConversations(f"{path}: {fault(error)}") from error
 
 
 def _conversation(sample: dict[str, Any]) -> Conversation:
@@ -466,11 +467,12 @@ def run(args: argparse.Namespace, out: Callable[[str], object] = print) -> int:
             with tempfile.TemporaryDirectory(prefix="retrieval-") as folder:
                 figures = measure(conversations, folder)
     except (BrokenConversations, OSError) as error:
-        failure = {"error": {"type": type(error).__name__, "message": str(error)}}
+        message = fault(error) if isinstance(error, OSError) else str(error)
+        failure = {"error": {"type": type(error).__name__, "message": message}}
         print(
             json.dumps(failure, ensure_ascii=False)
             if args.json
-            else f"retrieval: {error}",
+            else f"brain-suite: {message}",
             file=sys.stderr,
         )
         return 2

@@ -70,7 +70,7 @@ class Rung(Supervisor):
             if self._line.random.random() >= self._line.lost:
                 self._notify()
 
-    async def hear(self) -> None:
+    async def _hear(self) -> None:
         """Deliver a second time what is to be delivered twice."""
         waiting, self._again = self._again, []
         for run, news in waiting:
@@ -79,7 +79,7 @@ class Rung(Supervisor):
                 self._again.append((run, news))
             elif session is not None:
                 session.offer(news)
-        await super().hear()
+        await super()._hear()
         for run, session in self.sessions.items():
             for id, news in session.inbox.items():
                 if (run, id) not in self._delivered:
@@ -101,9 +101,9 @@ class Telling(Supervisor):
         self._entries: list[Entry] = []
         self._passed: dict[str, int] = {}  # of each run, entries that were looked at
 
-    async def hear(self) -> None:
+    async def _hear(self) -> None:
         """Put what is new into the inboxes of all sessions but its author's."""
-        await super().hear()
+        await super()._hear()
         store = self.run_store.store
         for record in store.log.since(self._cursor):
             self._cursor = record.seq

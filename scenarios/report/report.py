@@ -16,6 +16,7 @@ from importlib import resources
 from typing import Any, NamedTuple
 
 from scenarios.data import ledger
+from scenarios.data.faults import fault
 from scenarios.data.schema import Scenario
 from scenarios.measure import comparison, findings
 from scenarios.measure.findings import Findings, Table, Threshold
@@ -216,7 +217,7 @@ def read(path: str) -> Table:
         with open(path, encoding="utf-8") as file:
             table = json.load(file)
     except ValueError as error:
-        raise BrokenReport(f"{path}: {error}") from error
+        raise BrokenReport(f"{path}: {fault(error)}") from error
     if not isinstance(table, dict) or table.get("schema") != SCHEMA:
         raise BrokenReport(f"{path}: is no report of the form {SCHEMA}")
     return table

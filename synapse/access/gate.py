@@ -56,6 +56,17 @@ class Access:
         self.store.tidy()
         return agent
 
+    def check_addressees(self, to: Iterable[str]) -> None:
+        """Refuse an agent that there is none of: nobody would read it. A team may get its members
+        later.
+        """
+        agents = self.store.agents()
+        names = [name.partition(":")[2] for name in to if name.startswith("agent:")]
+        for name in names:
+            if name != OPERATOR and name not in agents:
+                error = self.store.unregistered(name)
+                raise NotFound(f"nothing was written: {error}", id=name)
+
     def _shared(self, entry: Entry) -> bool:
         """Return whether a holder shared a sealed entry with this agent, which may then see it."""
         if entry.scope != "encrypted" or entry.staged:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
 
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options, Usage
 from synapse.cli.frame.parse import many
 from synapse.errors import StoreError
+from synapse.system import discovery
 from synapse.system.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -149,6 +151,9 @@ def _identify(call: Call, opened: Opened) -> Identify:
             else ""
         )
         raise Usage(f"missing --agent AGENT (or set SYNAPSE_AGENT{also})")
+    if discovery.is_workspace(call.root):
+        with suppress(StoreError):  # it may be there again at the first request
+            call.memory.as_agent(who)  # one that there is none of is said now
     return as_agent(opened, who, call.args.run)
 
 

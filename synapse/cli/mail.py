@@ -78,8 +78,9 @@ def send_options(parser: Options) -> None:
 
 
 def send(call: Call) -> None:
-    args, mail = call.args, mail_of(call.actor())
+    args = call.args
     _check_send(args)
+    mail = mail_of(call.author(many(args.to) or ()))
     body = read_body(args.text if args.body is None else args.body)
     message = _send(mail, args, body)
     call.show(lambda: as_json(message), message.id)

@@ -8,6 +8,7 @@ from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options
 from synapse.cli.frame.parse import number
 from synapse.cli.frame.progress import Progress
+from synapse.cli.frame.scripts import upgrade_scripts
 from synapse.cli.frame.show import WIDTH, one_line
 from synapse.errors import Conflict, InvalidQuery
 from synapse.history.sentences import Act, sentence, undo_counts
@@ -74,6 +75,7 @@ def defrag(call: Call) -> None:
         _show_acts(call, acts, _PLANNED, plan.remarks, "nothing to do")
     else:
         nightly_run = _maintain_date(call) if args.date else _maintain_now(call)
+        upgrade_scripts(call.memory.store.root or call.root)
         acts = [done_json(done) for done in nightly_run.acts]
         nothing = f"nothing to file away{_written_files(call, nightly_run.date)}"
         _show_acts(call, acts, _DONE, nightly_run.remarks, nothing)

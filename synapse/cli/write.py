@@ -102,7 +102,8 @@ def write_options(parser: Options) -> None:
 
 
 def write(call: Call) -> None:
-    me, fields = call.actor(), _fields(call.args)
+    fields = _fields(call.args)
+    me = call.author(fields["to"] or ())
     if strangers := unknown_names(addressees(fields["to"]), me):
         raise NotFound(
             (

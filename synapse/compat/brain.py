@@ -264,11 +264,13 @@ class UnifiedBrain:
     # -- upkeep ------------------------------------------------------------------------------------
 
     def embed_pending(self, limit: int | None = None) -> int:
-        """Make vectors of what has none yet, with the embedder that synapse.yaml names; how
-        many.
+        """Make vectors of what has none yet, with the embedder that synapse.yaml names; how many:
+        none where it names none.
         """
         from synapse.search import semantic
 
+        if not self.memory.store.settings.semantic.embedder:
+            return 0
         done = semantic.embed(self.memory.store, limit).embedded
         self.tables.sync()
         return done
@@ -308,6 +310,7 @@ class UnifiedBrain:
         return self.tables.reader()
 
     def close(self) -> None:
+        """Close the log; the tables stay as they are."""
         self.tables.close()
         self.memory.close()
 

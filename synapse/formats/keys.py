@@ -170,6 +170,7 @@ TEAM: Mapping[str, str] = {
     "view_budget": "tokens that the memory may take in each prompt; or auto",
     "max_tokens": "tokens for all of it together",
     "max_usd": "dollars for all of it together",
+    "max_reply": "tokens of one reply at most; each call reserves them (default: 8192)",
     "memory_tools": "auto, always or never: when agents are offered the memory's tools",
     "tools.*.shares": "true, false or whole: the same call of this tool gives the same result"
     " to anyone",

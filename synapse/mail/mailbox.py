@@ -281,6 +281,7 @@ class Mail:
         return self._change_thread(thread, "close", closed=True)
 
     def reopen(self, thread: str) -> Thread:
+        """Open a closed thread again."""
         self._steered(thread, "reopen")
         return self._change_thread(thread, "reopen", closed=False)
 
@@ -297,6 +298,7 @@ class Mail:
         return self._change_thread(thread, "tag", **names)
 
     def rename(self, thread: str, subject: str) -> Thread:
+        """Give a thread another subject."""
         self._steered(thread, "rename")
         return self._change_thread(
             thread, "subject", subject=kinds.text("subject", subject)

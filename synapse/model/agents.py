@@ -72,6 +72,7 @@ class Agent(NamedTuple):
 
     @property
     def rank(self) -> int:
+        """Return the authority, 0 where none is declared."""
         return 0 if self.authority is None else self.authority
 
     @property
@@ -141,13 +142,16 @@ def settled(agent: Agent) -> Agent:
     for team in (*words(agent.teams), *((department,) if department else ())):
         if not ns.is_component(team):
             raise InvalidEntry(
-                f"agent {agent.id}: {team!r} is not a valid team or department",
+                f"agent {agent.id}: the team or department {team!r} is not valid: a-z, 0-9,"
+                " '_' and '-', such as backend",
                 id=agent.id,
             )
     for project in words(agent.projects):
         if not ns.is_namespace(f"status/{project}"):
             raise InvalidEntry(
-                f"agent {agent.id}: {project!r} is not a valid project", id=agent.id
+                f"agent {agent.id}: the project {project!r} is not valid: a-z, 0-9, '_' and"
+                " '-', such as brain-suite, and '/' between its parts",
+                id=agent.id,
             )
     authority = role.authority if agent.authority is None else agent.authority
     if not 0 <= authority <= 100:

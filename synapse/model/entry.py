@@ -204,4 +204,6 @@ def words(values: str | Iterable[str] | None) -> tuple[str, ...]:
         raise InvalidEntry(
             f"{items!r:.60} is not a list of texts: write one such as ['api', 'v2']"
         )
+    if isinstance(values, str) and values.strip() and not any(map(str.strip, items)):
+        raise InvalidEntry(f"{values!r} names nothing: write words with commas between")
     return tuple(dict.fromkeys(item.strip() for item in items if item.strip()))

@@ -38,10 +38,12 @@ class Message(NamedTuple):
 
     @property
     def id(self) -> str:
+        """Return the id of the message."""
         return self.entry.id
 
     @property
     def thread(self) -> str:
+        """Return the id of its thread."""
         return str(self.entry.more["thread"])
 
     @property
@@ -51,14 +53,17 @@ class Message(NamedTuple):
 
     @property
     def subject(self) -> str | None:
+        """Return its subject, if it has one."""
         return self.entry.more.get("subject")
 
     @property
     def body(self) -> str:
+        """Return its text."""
         return self.entry.body
 
     @property
     def sender(self) -> str:
+        """Return who sent it."""
         return self.entry.author
 
     @property

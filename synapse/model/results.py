@@ -33,10 +33,12 @@ class Page:
 
     @property
     def matched(self) -> int:
+        """Return how many entries match, of those that the reader may see."""
         return self.visible
 
     @property
     def visible(self) -> int:
+        """Return how many entries the reader may see, on this page or not."""
         if self._counted is None:
             self._counted = self._count()
         return self._counted
@@ -107,18 +109,22 @@ class Hit(NamedTuple):
 
     @property
     def id(self) -> str:
+        """Return the id of the entry that was found."""
         return self.entry.id
 
     @property
     def author(self) -> str:
+        """Return who wrote it."""
         return self.entry.author
 
     @property
     def namespace(self) -> str:
+        """Return where it belongs."""
         return self.entry.namespace
 
     @property
     def body(self) -> str:
+        """Return its text."""
         return self.entry.body
 
 
@@ -196,6 +202,7 @@ class Report(NamedTuple):
 
     @property
     def ok(self) -> bool:
+        """Return whether nothing is wrong."""
         return not self.problems
 
 

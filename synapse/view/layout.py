@@ -89,6 +89,7 @@ class View(NamedTuple):
         return tuple(entry.id for entry in self.included if entry.form != POINTER)
 
     def markdown(self) -> str:
+        """Return the view as text for a prompt or a page."""
         return self.text
 
 

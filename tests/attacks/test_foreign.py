@@ -400,7 +400,7 @@ def test_a_run_that_a_stranger_began_imports_nothing(
         async with boss:
             run = await boss.start(Task("Look", "eng"))
             await asyncio.sleep(0.1)
-            await boss.leave()
+            await boss._leave()
             return run.id
 
     with synapse.open(str(place)) as mem, Supervisor(mem, engine="evil:Engine") as boss:
@@ -412,7 +412,7 @@ def test_a_run_that_a_stranger_began_imports_nothing(
         async with boss:
             waiting = (await boss.recover()).waiting
             await asyncio.sleep(0.1)
-            await boss.leave()
+            await boss._leave()
             return waiting
 
     with synapse.open(str(place)) as mem, Supervisor(mem, engine="scripted") as boss:
@@ -615,7 +615,7 @@ WITHIN = set(
     "protocol name workspace namespaces ttl authority staging users global_write size_limits quota"
     " hourly unverified privacy reputation limits prices tools schedule clients version"
     " implementation consolidator agent subscriptions skills"
-    " lead engineers cto qa engine models view_budget max_tokens max_usd memory_tools"
+    " lead engineers cto qa engine models view_budget max_tokens max_usd max_reply memory_tools"
     " semantic.model semantic.folder semantic.search mirror.until backup.keep"
     " checkpoints.every".split()
 )

@@ -18,8 +18,7 @@ import synapse
 from orchestrator import Supervisor, Task, Team
 from orchestrator.engines.clients import CODEX, WRITTEN
 from orchestrator.engines.scripted import Move, Scripted
-from synapse import Agent, Forbidden, InvalidEntry, tools
-from synapse.brain import UnifiedBrain
+from synapse import Agent, Forbidden, InvalidEntry, UnifiedBrain, tools
 from synapse.compat.migrate import migrate
 from synapse.exchange import merge_in
 from synapse.history import timeline

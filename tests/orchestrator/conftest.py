@@ -60,7 +60,7 @@ class World:
             async with self.supervisor:
                 run = await self.supervisor.start(Task(*args, **more))
                 await asyncio.sleep(after)
-                await self.supervisor.leave()
+                await self.supervisor._leave()
                 return run.id
 
         run = self.time.run(some_of_it())
@@ -74,7 +74,7 @@ class World:
         async def rest_of_it():
             async with other:
                 taken = (await other.recover()).runs
-                await other.hear()  # nobody is there to hear yet
+                await other._hear()  # nobody is there to hear yet
                 return [await other.result(run) for run in taken]
 
         with Supervisor(

@@ -16,6 +16,7 @@ from orchestrator import Supervisor, Task, Team
 from orchestrator.engines.scripted import Scripted
 from orchestrator.runs.records import Run
 from orchestrator.spend.limits import Limits
+from orchestrator.tools import tool_of
 from synapse.errors import SynapseError
 
 WRONG = {
@@ -92,9 +93,7 @@ def test_the_options_of_a_supervisor(memory, option):
 METHODS = {
     name: function
     for name, function in vars(Supervisor).items()
-    if inspect.isfunction(function)
-    and not name.startswith("_")
-    and name not in ("close", "leave", "hear")
+    if inspect.isfunction(function) and not name.startswith("_") and name != "close"
 }
 ARGUMENTS = [
     pytest.param(name, parameter, id=f"{name}({parameter})")
@@ -221,6 +220,8 @@ def test_what_is_wrong_is_found_before_anything_begins(memory, given, told):
             Task("Work", "eng-a", view_budget="big"),
             "view_budget 'big' is neither auto nor a number of tokens",
         ),
+        (Task("", "eng-a"), "the task is empty: say what is to be done"),
+        (Task(" \n", "eng-a"), "the task is empty"),
         (Task("Work", "eng_a"), "agent eng_a is not registered; did you mean eng-a?"),
     ],
 )
@@ -232,6 +233,42 @@ def test_a_task_that_cannot_be_begun_says_why(memory, task, told):
         supervisor.run(task)
     assert told in str(caught.value)
     assert not memory.store.index.current.runs()
+
+
+def port(service: str) -> int:
+    """Return a port."""
+    return 8080
+
+
+def other(service: str) -> int:
+    """Return another port."""
+    return 8081
+
+
+def test_what_a_supervisor_has_for_people_is_all_that_is_public():
+    public = {name for name in vars(Supervisor) if not name.startswith("_")}
+    methods = {name for name in public if callable(getattr(Supervisor, name))}
+    assert methods == set(
+        "run resume spawn start result recover take_over stop close".split()
+    )
+
+
+def test_two_tools_of_one_name_are_refused(memory):
+    engine = Scripted(lambda seen: "Done.")
+    for tools in ([port, port], [port, tool_of(other, name="port")]):
+        with pytest.raises(SynapseError, match="two tools are called port"):
+            Supervisor(memory, engine=engine, tools=tools)
+    renamed = [port, tool_of(port, name="port_of")]
+    Supervisor(memory, engine=engine, tools=renamed).close()
+
+
+def test_a_supervisor_that_is_closed_says_so(memory):
+    supervisor = Supervisor(memory, engine=Scripted(lambda seen: "Done."))
+    supervisor.close()
+    for act in (lambda: supervisor.run(Task("Work", "eng-a")), supervisor.resume):
+        with pytest.raises(SynapseError, match="this supervisor is closed"):
+            act()
+    supervisor.close()
 
 
 def test_the_values_that_are_right_pass(memory):

@@ -113,7 +113,7 @@ class Office:
                 (asyncio.ensure_future(self.dies.wait()), ended),
                 return_when="FIRST_COMPLETED",
             )
-            await self.boss.leave()
+            await self.boss._leave()
 
     def restart(self):
         # all of its runs have ended, and it with them

@@ -4,14 +4,17 @@ come to.
 
 import json
 import os
+import ssl
 import stat
+import urllib.error
+import urllib.request
 
 import pytest
 
 from orchestrator.engines.protocol import Call, Message, Tool
 from orchestrator.engines.scripted import Seen
 from scenarios import __main__ as suite
-from scenarios.clients import figures, repository
+from scenarios.clients import figures, places, repository
 from scenarios.clients.agents import Agents, Chances, asked_of
 from scenarios.clients.repository import CELLS
 from scenarios.clients.session import of_hooks
@@ -417,3 +420,30 @@ def test_a_cell_that_there_is_not_is_named(tmp_path, capsys):
     ]
     assert suite.main(words) == 2
     assert "there is no cell nowhere; there are after" in capsys.readouterr().err
+
+
+def test_the_documentation_is_served_to_who_believes_its_certificate(tmp_path):
+    values = repository.job(CELLS["after"], 1).values
+    with places.site(str(tmp_path)) as site:
+        site.values = values
+        trust = ssl.create_default_context(cafile=site.certificate[0])
+        with urllib.request.urlopen(f"{site.url}/limits", context=trust) as answer:
+            assert f"RATE_LIMIT is {values['RATE_LIMIT']}." in answer.read().decode()
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(f"{site.url}/other", context=trust)
+        with pytest.raises(urllib.error.URLError, match="certificate"):
+            urllib.request.urlopen(f"{site.url}/limits")
+    assert site.served == ["limits"]
+
+
+def test_a_session_has_a_home_and_a_repository_of_its_own(tmp_path):
+    values = repository.job(CELLS["after"], 1).values
+    place = places.make_place(str(tmp_path), "/somewhere/bin/claude", values)
+    assert set(place.env) & {"ANTHROPIC_API_KEY", "SYNAPSE_ROOT"} == set()
+    assert place.env["PATH"].startswith("/somewhere/bin:")
+    trusted = json.loads((tmp_path / "home/.claude.json").read_text())["projects"]
+    assert trusted[os.path.realpath(place.repository)]["hasTrustDialogAccepted"]
+    places.install(place, "claude-code")
+    assert os.path.isfile(os.path.join(place.root, "synapse.yaml"))
+    with pytest.raises(places.Broken, match="could not be installed"):
+        places.install(place, "no-such-client")

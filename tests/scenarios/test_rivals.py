@@ -256,8 +256,8 @@ def test_a_broadcast_throws_no_turn_away_and_tells_everybody_once(heard, kind):
 class Interrupting(Telling):
     """One that breaks off whatever turn is under way."""
 
-    async def hear(self):
-        await super().hear()
+    async def _hear(self):
+        await super()._hear()
         for session in self.sessions.values():
             if session.inbox:
                 session.interrupt.set()

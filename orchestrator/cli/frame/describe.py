@@ -8,13 +8,13 @@ from collections.abc import Iterable
 from textwrap import fill
 from typing import TYPE_CHECKING
 
-from orchestrator.cli.frame.figures import format_money, format_overhead, format_tokens
+from orchestrator.cli.frame.figures import format_memory, format_money, format_tokens
 from orchestrator.reports.rows import ENDED_WELL, RunRow, Source
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.show import WIDTH, clean, first, one_line
 
 if TYPE_CHECKING:
-    from orchestrator.runs.task import Result
+    from orchestrator.runs.task import Result, Tree
 
 
 def source_of(call: Call) -> Source:
@@ -49,12 +49,32 @@ def clean_text(text: str) -> str:
 
 
 def describe_result(result: Result) -> str:
-    """Return in a line or two how a run ended and what it took."""
+    """Return in a line or two how a run ended, what it and all below it took, and what memory took
+    and spared of that.
+    """
     repeated = f" ({result.repeated})" if result.repeated else ""
-    lines = [
-        f"{result.run or 'not begun'}: {result.status}{repeated}; {format_tokens(result.usage)}"
-        f" tokens, {format_money(result.cost)}, "
-        f"overhead {format_overhead(result.overhead)}"
-    ]
-    lines += [result.why] if result.why else []
+    line = f"{result.run or 'not begun'}: {result.status}{repeated}"
+    if result.run:
+        memory = f"{format_memory(result.overhead)}, and spared {_spared(result)}"
+        line += f"; {_figures(result)}; {memory}"
+    lines = [line, result.why] if result.why else [line]
     return clean("\n".join(lines).replace("\n", "; "))
+
+
+def describe_tree(tree: Tree) -> str:
+    """Return what a tree of runs took."""
+    runs = f"{tree.runs} run{'s' * (tree.runs != 1)}"
+    return f"{runs}, {format_tokens(tree.usage)} tokens, {format_money(tree.cost)}"
+
+
+def _figures(result: Result) -> str:
+    own = f"{format_tokens(result.usage)} tokens, {format_money(result.cost)}"
+    if result.tree.runs < 2:
+        return own
+    return f"in all {describe_tree(result.tree)}; its own {own}"
+
+
+def _spared(result: Result) -> str:
+    if not result.spared:
+        return "no call of a shared tool"
+    return f"{result.spared} call{'s' * (result.spared != 1)} of shared tools"

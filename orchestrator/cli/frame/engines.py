@@ -85,18 +85,53 @@ def import_function(dotted: str) -> Any:
     """Return the function `package.module:name`, from the installed packages or from the current
     directory.
     """
-    import sys
     from importlib import import_module
 
     module, _, name = dotted.partition(":")
     if not name:
         raise Usage(f"{dotted!r} is not of the form MODULE:FUNCTION")
-    if "" not in sys.path:
-        sys.path.append("")  # behind what is installed, which stays what it is
+    _find_modules_here()
     try:
         return getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise Usage(f"{dotted} cannot be found: {error}") from error
+
+
+def _find_modules_here() -> None:
+    """Let modules of the current directory be found, behind what is installed, which stays what it
+    is.
+    """
+    import sys
+
+    if "" not in sys.path:
+        sys.path.append("")
+
+
+def program_in(dotted: str) -> str | None:
+    """Return a note on what importing the module of `package.module:name` would run; None where
+    there are only imports, definitions and values at its top.
+    """
+    import ast
+    import sys
+    from importlib.util import find_spec
+
+    module = dotted.partition(":")[0]
+    if module in sys.modules:
+        return None
+    try:
+        spec = find_spec(module)
+        with open(str(spec and spec.origin), "rb") as file:
+            body = ast.parse(file.read()).body
+    except (ImportError, OSError, SyntaxError, ValueError):
+        return None  # the import says what is wrong
+    for one in body:
+        is_call = isinstance(one, ast.Expr) and isinstance(one.value, ast.Call)
+        if is_call or isinstance(one, ast.With | ast.For | ast.While):
+            return (
+                f"importing {module} runs the program at its line {one.lineno}: keep that under"
+                ' `if __name__ == "__main__":`'
+            )
+    return None
 
 
 def open_supervisor(call: Call) -> Supervisor:
@@ -106,6 +141,10 @@ def open_supervisor(call: Call) -> Supervisor:
     args = call.args
     engine = choose_engine(call, args.engine, args.script)
     model = model_of(engine, args.model)
+    _find_modules_here()
+    for name in filter(None, (*(getattr(args, "tool", None) or ()), args.script)):
+        if note := program_in(name):
+            call.note(note)
     tools = [import_function(name) for name in getattr(args, "tool", None) or ()]
     return Supervisor(
         call.memory, engine=make_engine(engine, args.script), model=model, tools=tools

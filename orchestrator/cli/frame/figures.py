@@ -23,8 +23,13 @@ def mark_estimate(figure: str, estimated: bool) -> str:
     return f"~{figure}" if estimated else figure
 
 
-def format_overhead(overhead: Overhead) -> str:
-    return mark_estimate(f"{overhead.billed:.1%}", overhead.counting != "exact")
+def format_memory(overhead: Overhead) -> str:
+    """Return what memory took of a run, in tokens and as a share of those of its work."""
+    is_estimate = overhead.counting != "exact"
+    tokens = mark_estimate(format_count(overhead.coordination), is_estimate)
+    work = mark_estimate(format_count(overhead.work), is_estimate)
+    share = f"{overhead.billed:.1%} of" if overhead.work else "beside"
+    return f"memory took {tokens}, {share} the {work} of its work"
 
 
 def format_count(count: int) -> str:

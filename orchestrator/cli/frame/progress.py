@@ -7,13 +7,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
-from orchestrator.cli.frame.figures import format_duration, format_tokens
+from orchestrator.cli.frame.figures import format_duration, format_money, format_tokens
 from orchestrator.cli.frame.grid import STYLES
-from orchestrator.cli.frame.steps import format_end, format_step, turn_usage
-from orchestrator.engines.protocol import Usage
+from orchestrator.cli.frame.steps import format_end, format_step, turn_spent
 from orchestrator.reports.rows import Fields, by_parent
 from orchestrator.runs.files.folder import STEPS, Tail
 from orchestrator.runs.files.steps import read
+from orchestrator.runs.task import Tree
 from synapse.cli.frame.show import first, one_line
 
 if TYPE_CHECKING:
@@ -26,13 +26,14 @@ NEWEST = 100  # runs that are looked through for new trees
 
 
 class RunProgress(NamedTuple):
-    """A run as it stands: how deep it lies, what it took so far, the last thing that it did."""
+    """A run as it stands: how deep it lies, what it and all below it took so far, the last thing
+    that it did.
+    """
 
     run: Fields
     depth: int
     turns: int
-    usage: Usage
-    cost: float | None
+    tree: Tree
     took: int
     last: str
     fresh: tuple[Step, ...]
@@ -43,7 +44,7 @@ class _FollowedRun:
 
     def __init__(self, tail: Tail) -> None:
         self.tail = tail
-        self.turns, self.usage = 0, Usage()
+        self.turns, self.spent = 0, Tree(1)
         self.last = ""
 
     def read_new(self) -> list[Step]:
@@ -51,7 +52,7 @@ class _FollowedRun:
         for step in steps:
             if step.kind == "turn":
                 self.turns += 1
-                self.usage += turn_usage(step.fields)
+                self.spent += Tree(0, *turn_spent(step.fields))
             for line in format_step(step):
                 self.last = line[6:]
         return steps
@@ -107,10 +108,12 @@ class Progress:
         depth: int,
     ) -> Iterator[RunProgress]:
         for run in runs:
-            yield self._seen(store, run, depth)
-            yield from self._tree(
-                store, grown.get(str(run["run"]), ()), grown, depth + 1
-            )
+            own = self._seen(store, run, depth)
+            children = grown.get(str(run["run"]), ())
+            below = list(self._tree(store, children, grown, depth + 1))
+            trees = (row.tree for row in below if row.depth == depth + 1)
+            yield own._replace(tree=sum(trees, start=own.tree))
+            yield from below
 
     def _seen(self, store: Store, run: Fields, depth: int) -> RunProgress:
         id = str(run["run"])
@@ -124,8 +127,7 @@ class Progress:
             run,
             depth,
             followed.turns,
-            followed.usage,
-            run.get("cost"),
+            followed.spent,
             took,
             first(last),
             fresh,
@@ -164,7 +166,7 @@ def _table(rows: list[RunProgress], width: int, height: int) -> Any:
     table = Table(
         box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold", expand=True
     )
-    for header in ("run", "state", "turns", "tokens", "time"):
+    for header in ("run", "state", "turns", "tokens", "cost", "time"):
         table.add_column(
             header,
             no_wrap=True,
@@ -173,7 +175,8 @@ def _table(rows: list[RunProgress], width: int, height: int) -> Any:
     table.add_column("", no_wrap=True, overflow="ellipsis", ratio=1)
     for row in rows[-max(height - 3, 3) :]:
         state = str(row.run.get("status") or row.run["state"])
-        figures = (str(row.turns), format_tokens(row.usage), format_duration(row.took))
+        spent = format_tokens(row.tree.usage), format_money(row.tree.cost)
+        figures = (str(row.turns), *spent, format_duration(row.took))
         name = "  " * row.depth + str(row.run["run"])
         table.add_row(
             name,

@@ -12,7 +12,7 @@ from orchestrator.cli.frame.figures import (
 )
 from orchestrator.engines.protocol import Usage
 from orchestrator.reports.rows import Fields
-from orchestrator.runs.files.ledger import load, used
+from orchestrator.runs.files.ledger import load, spent
 from orchestrator.runs.files.steps import Step
 from synapse.cli.frame.show import clean, to_json
 
@@ -29,7 +29,7 @@ def format_step(step: Step) -> Iterator[str]:
             f" {_task_line(fields['task'])}"
         )
     elif step.kind == "turn":
-        yield from _format_turn(lead, fields["turn"], turn_usage(fields))
+        yield from _format_turn(lead, fields["turn"], turn_spent(fields)[0])
     elif step.kind == "result":
         yield f"{lead}{'failed ' if fields['failed'] else 'result '}  {_one_line(fields['text'])}"
     elif step.kind == "message":
@@ -40,9 +40,9 @@ def format_step(step: Step) -> Iterator[str]:
         yield f"{lead}taken over, attempt {fields.get('attempts', '?')}"
 
 
-def turn_usage(fields: Fields) -> Usage:
-    """Return what a turn used, from its line for the ledger."""
-    return used(load(fields["ledger"]))
+def turn_spent(fields: Fields) -> tuple[Usage, float | None]:
+    """Return what a turn used and cost, from its line for the ledger."""
+    return spent([load(fields["ledger"])])
 
 
 def _format_turn(lead: str, turn: Fields, usage: Usage) -> Iterator[str]:
@@ -84,5 +84,5 @@ def format_end(run: Fields) -> str:
         return "      still running"
     usage = Usage(**(run.get("usage") or {}))
     why = run.get("why") or run.get("summary") or ""
-    figures = f"{format_tokens(usage)} tokens, {format_money(run.get('cost'))}"
+    figures = f"its own {format_tokens(usage)} tokens, {format_money(run.get('cost'))}"
     return f"      {run.get('status')}: {figures}  {_one_line(str(why))}"

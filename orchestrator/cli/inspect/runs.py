@@ -11,17 +11,24 @@ from orchestrator.cli.frame.describe import (
     source_of,
     waiting_lines,
 )
-from orchestrator.cli.frame.figures import format_duration, format_money, format_tokens
+from orchestrator.cli.frame.figures import (
+    format_count,
+    format_duration,
+    format_money,
+    format_tokens,
+    mark_estimate,
+)
 from orchestrator.cli.frame.grid import grid
 from orchestrator.reports.rows import ENDED_WELL, RunRow, find_runs, run_rows
-from orchestrator.reports.trees import Children, children_of
+from orchestrator.reports.trees import Node, trees
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options
 from synapse.cli.frame.parse import number as whole
 from synapse.cli.frame.show import WIDTH, columns, first, one_line, short
 from synapse.model.entry import SECOND
 
-HEADERS = ("run", "state", "turns", "tokens", "cost", "time", "task")
+HEADERS = ("run", "state", "turns", "own tokens", "own cost", "time", "task")
+NUMBERS = HEADERS[2:6]
 RECENT = 24 * 3_600 * SECOND  # so long `ps` names what ended otherwise than done
 NEWEST = 10
 UNDONE = "\n\nended in the last 24 hours, and not done:\n"
@@ -90,7 +97,7 @@ def format_runs(rows: list[RunRow], *, everything: bool) -> str:
             if everything
             else "nothing runs; `orchestrator ps --all` lists what ran"
         )
-    table = grid(HEADERS, list(map(_row, rows)), ("turns", "tokens", "cost", "time"))
+    table = grid(HEADERS, list(map(_row, rows)), NUMBERS)
     undone = [row for row in rows if _why(row)]
     return "\n".join(
         [
@@ -147,63 +154,37 @@ def tree_options(parser: Options) -> None:
 
 
 def tree(call: Call) -> None:
-    source = source_of(call)
-    children = children_of(source, call.args.run, call.args.limit)
-    rows = {
-        row.id: row
-        for row in run_rows(source, [run for tops in children.values() for run in tops])
-    }
-    tops = [str(run["run"]) for run in children.get(None, ())]
-    call.show(
-        lambda: {"trees": [_tree_json(top, rows, children) for top in tops]},
-        lambda: (
-            "\n".join(
-                [
-                    *(
-                        line
-                        for top in tops
-                        for line in format_tree(top, rows, children, columns() or 0)
-                    ),
-                    *waiting_lines(rows.values()),
-                ]
-            )
-            or "no runs"
-        ),
-    )
+    tops = trees(source_of(call), call.args.run, call.args.limit)
+    width = columns() or 0
+
+    def text() -> str:
+        lines = [line for top in tops for line in format_tree(top, width)]
+        waiting = waiting_lines(node.row for top in tops for _, node in top.walk())
+        return "\n".join([*lines, *waiting]) or "no runs"
+
+    call.show(lambda: {"trees": [top.json() for top in tops]}, text)
 
 
 def format_tree(
-    top: str,
-    rows: dict[str, RunRow],
-    by_parent: Children,
-    width: int,
-    lead: str = "",
-    turn: str = "",
+    node: Node, width: int, lead: str = "", turn: str = ""
 ) -> Iterator[str]:
-    """Yield the lines of a tree: each run with its state, and its result or its task."""
-    row = rows[top]
-    cost, duration = format_money(row.cost), format_duration(row.took)
-    figures = f"{format_tokens(row.usage)} tokens, {cost}, {duration}"
+    """Yield the lines of a tree: each run with its state, what it and all below it took, and its
+    result or its task.
+    """
+    row = node.row
+    figures = f"{_spent(node.tokens, node.estimated, node.cost)}, {format_duration(node.took)}"
+    if node.children:
+        own = _spent(row.tokens, row.usage.estimated, row.cost)
+        figures = f"in all {node.runs} runs, {figures}; its own {own}"
     yield short(
-        f"{lead}{turn}{top}  {row.state}  {figures}  {describe_outcome(row)}", width
+        f"{lead}{turn}{row.id}  {row.state}  {figures}  {describe_outcome(row)}", width
     )
     inner = lead + {"": "", "├─ ": "│  ", "└─ ": "   "}[turn]
-    children = [str(run["run"]) for run in by_parent.get(top, ())]
-    for child in children:
-        yield from format_tree(
-            child,
-            rows,
-            by_parent,
-            width,
-            inner,
-            "└─ " if child == children[-1] else "├─ ",
-        )
+    for child in node.children:
+        is_last = child is node.children[-1]
+        yield from format_tree(child, width, inner, "└─ " if is_last else "├─ ")
 
 
-def _tree_json(
-    top: str, rows: dict[str, RunRow], by_parent: Children
-) -> dict[str, object]:
-    children = [
-        _tree_json(str(run["run"]), rows, by_parent) for run in by_parent.get(top, ())
-    ]
-    return {**rows[top].json(), "children": children}
+def _spent(tokens: int, estimated: bool, cost: float | None) -> str:
+    count = mark_estimate(format_count(tokens), estimated)
+    return f"{count} tokens, {format_money(cost)}"

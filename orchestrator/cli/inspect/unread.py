@@ -13,7 +13,7 @@ from synapse.cli.frame.show import block, columns
 from synapse.formats import codec
 from synapse.model.entry import Entry
 
-HEADERS = ("run", "state", "tokens", "cost", "for", "summary")
+HEADERS = ("run", "state", "own tokens", "own cost", "for", "summary")
 
 
 def unread_options(parser: Options) -> None:
@@ -49,7 +49,7 @@ def _format_unread(runs: list[RunRow]) -> str:
         ]
         for row in runs
     ]
-    return grid(HEADERS, rows, ("tokens", "cost"))
+    return grid(HEADERS, rows, HEADERS[2:4])
 
 
 def questions_options(parser: Options) -> None:

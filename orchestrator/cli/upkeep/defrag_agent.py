@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options, Usage
+from synapse.cli.frame.parse import decimal
 from synapse.cli.frame.parse import number as whole
 from synapse.cli.frame.show import clean, one_line
 
@@ -34,7 +35,7 @@ def defrag_agent_options(parser: Options) -> None:
     )
     add(
         "--context",
-        type=float,
+        type=decimal,
         metavar="SHARE",
         help="how full the agent's context is, 0 to 1",
     )

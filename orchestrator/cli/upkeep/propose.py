@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options, Usage
+from synapse.cli.frame.parse import decimal
 from synapse.cli.frame.parse import number as whole
 from synapse.cli.frame.show import clean
 from synapse.errors import Conflict
@@ -40,7 +41,7 @@ def propose_options(parser: Options) -> None:
     )
     add(
         "--max-usd",
-        type=float,
+        type=decimal,
         metavar="N",
         help="dollars at most, in all calls of the day",
     )

@@ -20,8 +20,8 @@ from orchestrator.cli.frame.options import engine_options, read_text, tool_optio
 from orchestrator.reports.rows import ENDED_WELL
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options
+from synapse.cli.frame.parse import decimal, seconds
 from synapse.cli.frame.parse import number as whole
-from synapse.cli.frame.parse import seconds
 
 if TYPE_CHECKING:
     from orchestrator.preview import Preview
@@ -61,11 +61,17 @@ def run_options(parser: Options) -> None:
     )
     add(
         "--max-usd",
-        type=float,
+        type=decimal,
         metavar="N",
         help="dollars after which it ends, with all runs below it",
     )
     add("--max-turns", type=whole, metavar="N", help="turns after which it ends")
+    add(
+        "--max-reply",
+        type=whole,
+        metavar="N",
+        help="tokens of one reply at most; each call reserves them (default: 8192)",
+    )
     add(
         "--timeout",
         type=seconds,
@@ -125,7 +131,8 @@ def _task(call: Call) -> Task:
 
     args = call.args
     text = read_text(args.task)
-    names = "view_budget max_tokens max_usd max_turns timeout memory_tools intent once".split()
+    names = "view_budget max_tokens max_usd max_turns max_reply timeout".split()
+    names += "memory_tools intent once".split()
     options: dict[str, Any] = {name: getattr(args, name) for name in names}
     return Task(text, args.agent, args.project, **options)
 

@@ -6,7 +6,11 @@ import os
 from textwrap import fill
 from typing import TYPE_CHECKING
 
-from orchestrator.cli.frame.describe import clean_text, describe_result
+from orchestrator.cli.frame.describe import (
+    clean_text,
+    describe_result,
+    describe_tree,
+)
 from orchestrator.cli.frame.engines import (
     choose_engine,
     make_engine,
@@ -26,7 +30,7 @@ from synapse.wire.forms import fields
 if TYPE_CHECKING:
     from orchestrator.team import Report
 
-HEADERS = ("run", "state", "tokens", "cost", "said")
+HEADERS = ("run", "state", "own tokens", "own cost", "said")
 
 
 def team_options(parser: Options) -> None:
@@ -92,6 +96,7 @@ def _as_json(report: Report) -> dict[str, object]:
         "text": report.text,
         "why": report.why,
         "plan": report.plan,
+        "tree": fields(report.tree),
         "runs": runs,
     }
 
@@ -110,7 +115,8 @@ def _format_report(report: Report) -> str:
     end = f"The project is {report.status}{f': {clean_text(report.why)}' if report.why else ''}."
     if report.played:
         end = "The project was played: nobody worked on it, and nothing is done."
-    table = grid(HEADERS, rows, ("tokens", "cost"))
+    table = grid(HEADERS, rows, HEADERS[2:4])
+    total = f"In all {describe_tree(report.tree)}."
     earlier = report.runs[0].repeated if report.runs else ""
     text = "\n".join(filter(None, (earlier, clean_text(report.text))))
-    return f"{text}\n\n{table}\n\n{fill(end, WIDTH)}"
+    return f"{text}\n\n{table}\n\n{total}\n{fill(end, WIDTH)}"

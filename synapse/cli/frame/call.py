@@ -232,6 +232,21 @@ class Call:
             raise Usage("missing --from AGENT (or set SYNAPSE_AGENT)")
         return self.as_agent(who)
 
+    def author(self, receivers: Sequence[str] = ()) -> AgentMemory:
+        """Return the memory of the agent that writes. Where nobody is named and only one agent can
+        be meant, beside the receivers, it is that one, and a note says so.
+        """
+        if self.remote or self.run or self.who(self.args.agent) is not None:
+            return self.actor()
+        others = self.memory.store.agents().keys() - {
+            name.removeprefix("agent:") for name in receivers
+        }
+        if len(others) != 1:
+            return self.actor()
+        (only,) = others
+        self.note(f"as {only}, the only agent that can be meant; --from names another")
+        return self.as_agent(only)
+
     def reader(self) -> AgentMemory:
         """Return the memory of the agent that reads: `--agent`, else $SYNAPSE_AGENT, else the
         operator, or the token's."""

@@ -102,9 +102,16 @@ def function_of(verb: Verb) -> Any:
 
 
 def many(values: Sequence[str] | None) -> list[str] | None:
-    """Return `--tags a,b --tags c` as one list; None if the option was not given."""
+    """Return `--tags a,b --tags c` as one list; None if the option was not given. Commas alone are
+    a mistake: nothing at all is written as an empty text.
+    """
     if values is None:
         return None
+    for value in values:
+        if value.strip() and not value.replace(",", "").strip():
+            raise Usage(
+                f"{value!r} names nothing: write words with commas between them"
+            )
     return list(
         dict.fromkeys(
             item.strip()
@@ -127,6 +134,13 @@ def positive(text: str) -> int:
     if not number(text):
         raise ValueError(f"{text!r} is not a whole number above 0")
     return int(text)
+
+
+def decimal(text: str) -> float:
+    """Read a number that is not negative, such as `2` or `0.5`."""
+    if not text.isascii() or not text.replace(".", "", 1).isdigit():
+        raise ValueError(f"{text!r} is not a number such as 2 or 0.5")
+    return float(text)
 
 
 def seconds(text: str) -> float:

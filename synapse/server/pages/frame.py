@@ -43,7 +43,8 @@ NOTES = {
 @dataclass(frozen=True)
 class Link:
     """A link of the navigation: where to, its words, the key that goes there after `g`, its place
-    in the list, and the heading of its group.
+    in the list, and the heading of its group. With `tab_of`, the path of another link, it is a tab
+    on that one's pages, and no link of its own; `own_tab` is what that one is called there.
     """
 
     path: str
@@ -52,6 +53,14 @@ class Link:
     order: int = 100
     group: str = "Memory"
     operator: bool = False
+    tab_of: str = ""
+    own_tab: str = ""
+
+    def leads_to(self, path: str) -> bool:
+        """Return whether a page is this link's or lies below it."""
+        return path == self.path or (
+            self.path != "/" and path.startswith(self.path + "/")
+        )
 
 
 @dataclass(frozen=True)
@@ -121,9 +130,23 @@ class Frame:
         """Return the navigation by its headings, as this visitor has it."""
         groups: dict[str, list[Link]] = {}
         for link in self._links:
-            if visitor.operator or not link.operator:
+            if not link.tab_of and (visitor.operator or not link.operator):
                 groups.setdefault(link.group, []).append(link)
         return list(groups.items())
+
+    def tabs(self, visitor: Visitor, here: str) -> list[Link]:
+        """Return the tabs of the page that is here: the link that it is of, and those beside it."""
+        current = next((link for link in self._links if link.leads_to(here)), None)
+        if current is None:
+            return []
+        path = current.tab_of or current.path
+        family = [
+            link
+            for link in self._links
+            if path in (link.path, link.tab_of)
+            and (visitor.operator or not link.operator)
+        ]
+        return family if len(family) > 1 else []
 
     def markup(self, template: str, **values: Any) -> Markup:
         """Return a template filled in: a card, or a part of a page."""
@@ -138,6 +161,7 @@ class Frame:
             template,
             visitor=visitor,
             navigation=self.groups(visitor) if visitor else [],
+            tabs=self.tabs(visitor, request.url.path) if visitor else [],
             here=request.url.path,
             streams=has_stream(request.app),
             runs_at=self.runs if visitor and visitor.operator else "",

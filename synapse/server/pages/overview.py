@@ -24,7 +24,11 @@ def overview(request: Request, memory: Reader) -> Response:
     workspace = gate_of(request).memory
     is_operator = known(request).operator
     critical = memory.read(priority="critical", limit=LISTED)
-    blockers = memory.read(namespace="blockers/*", limit=LISTED)
+    blockers = memory.read(namespace="blockers/*", limit=2 * LISTED)
+    listed = {entry.id for entry in critical}
+    others = [entry for entry in blockers if entry.id not in listed][:LISTED]
+    listed |= {entry.id for entry in others}
+    newest = memory.read(limit=NEWEST + len(listed))
     waiting = memory.staged()
     last_seen = [  # of all agents for the operator, else of the reader alone
         row
@@ -34,9 +38,11 @@ def overview(request: Request, memory: Reader) -> Response:
     return frame.answer(
         request,
         "overview.html",
-        newest=memory.read(limit=NEWEST),
+        newest=[entry for entry in newest if entry.id not in listed][:NEWEST],
+        all=newest.visible,
         critical=critical,
         blockers=blockers,
+        other_blockers=others,
         waiting=waiting,
         questions=workspace.questions() if is_operator else None,
         unread=None if is_operator else memory.unread(),

@@ -58,11 +58,16 @@ class PageRoute(APIRoute):
                 response = problem_page(request, error)
             except RequestValidationError:
                 response = problem_page(request, InvalidEntry("this address is wrong"))
-            for name, value in HEADERS.items():
-                response.headers.setdefault(name, value)
-            return response
+            return with_headers(response)
 
         return page
+
+
+def with_headers(response: Response) -> Response:
+    """Return the response with the headers of every page."""
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)
+    return response
 
 
 def problem_page(request: Request, error: SynapseError) -> Response:

@@ -172,7 +172,8 @@ def test_a_stream_that_falls_silent_is_asked_for_again(server, take, engine):
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_an_engine_without_model_or_key_says_so(take, engine, monkeypatch):
-    assert "needs a model" in str(take(engine, model=None))
+    told = str(take(engine, model=None))
+    assert "needs a model: name one with model= (in the shell, --model)" in told
     for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     if engine == "anthropic":

@@ -358,7 +358,7 @@ def test_news_is_not_lost_with_whoever_heard_it(tmp_path):
                 memory.as_agent("boss").append(
                     "Stop", "decisions/api", priority="critical"
                 )
-                looking = asyncio.create_task(supervisor.hear())
+                looking = asyncio.create_task(supervisor._hear())
                 await asyncio.sleep(0)
                 # it is taken off the log, and whoever asked has not been told yet
                 time.sleep(0.05)

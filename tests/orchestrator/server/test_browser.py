@@ -67,6 +67,26 @@ def test_every_page_of_runs_lies_well_at_each_width_in_each_theme(
     check(worked, browser, {look: PAGES})
 
 
+@pytest.mark.parametrize("path", ["/runs", "/costs", "/agents", "/runs?state=done"])
+def test_on_a_phone_all_of_a_row_is_on_the_screen(worked, browser, path):
+    """Also what it cost and what it came to, without scrolling sideways."""
+    window = dashboard.Window(browser, worked, width=390)
+    page = window.goto(path)
+    cells = [cell for cell in page.locator("tbody td").all() if cell.is_visible()]
+    assert len(cells) > 4
+    for cell in cells:
+        box = cell.bounding_box()
+        assert box["x"] >= 0, cell.inner_text()
+        assert box["x"] + box["width"] <= 390, cell.inner_text()
+    if path == "/runs":
+        row = page.locator('tr[data-run="lead-1"]')
+        assert "$0.0300" in row.inner_text()
+        cost = row.locator('td[data-label="Cost"]')
+        shown = cost.evaluate("cell => getComputedStyle(cell, '::before').content")
+        assert "Cost" in shown
+    window.context.close()
+
+
 def test_trees_fold_by_the_keyboard(worked, browser):
     page = dashboard.Window(browser, worked).goto("/runs")
     shown = page.locator("tr[data-run]:visible")

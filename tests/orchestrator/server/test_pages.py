@@ -39,6 +39,25 @@ def test_pages_of_runs_are_the_operators(worked, serve):
         assert client.get(path).status_code == 403
 
 
+def test_lanes_results_and_wakes_are_tabs_of_runs(worked, browser):
+    """In the navigation Runs stands for them; their own addresses are as they were."""
+    for path in ("/runs", "/lanes", "/unread-results", "/wakes", "/runs/eng-1"):
+        side, _, main = browser.get(path).text.partition("<main")
+        assert re.search(r'href="/runs" aria-current="(page|true)"', side), path
+        for tab in ("/lanes", "/unread-results", "/wakes"):
+            assert f'href="{tab}"' not in side
+            assert f'href="{tab}"' in main, path
+        tabs = main.partition("</nav>")[0]
+        assert tabs.count('aria-current="page"') == 1, path
+    assert 'class="pages"' not in browser.get("/costs").text
+
+
+def test_rows_that_are_filtered_are_each_alone_and_say_so(worked, browser):
+    text = browser.get("/runs?agent=lead").text
+    assert "Own cost" in text
+    assert "Own cost" not in browser.get("/runs").text
+
+
 def test_rows_sum_up_the_tree(worked, browser):
     text = browser.get("/runs").text
     row = text.partition('data-run="lead-1"')[2].partition("</tr>")[0]
@@ -51,7 +70,7 @@ def test_every_number_leads_to_its_runs(worked, browser):
     for by in ("day", "department", "agent", "project", "role", "model"):
         text = browser.get(f"/costs?by={by}").text
         table = text.partition("<tbody>")[2]
-        links = re.findall(r'<td class="num"><a href="([^"]+)">(\d+)</a>', table)
+        links = re.findall(r'<td class="num"[^>]*><a href="([^"]+)">(\d+)</a>', table)
         assert links
         for link, number in links:
             page = browser.get(link.replace("&amp;", "&")).text

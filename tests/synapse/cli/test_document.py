@@ -48,8 +48,6 @@ def brain(tmp_path, monkeypatch):
     path = str(tmp_path / "brain.db")
     UnifiedBrain.migrate(str(tmp_path / "synapse.json"), str(tmp_path / "cortex"), path)
     monkeypatch.setenv("SYNAPSE_ROOT", f"{path}.log")
-    # the one difference: whose act it is, the shell does not guess
-    monkeypatch.setenv("SYNAPSE_AGENT", "helios")
     with UnifiedBrain(path, "helios") as brain:
         yield brain
 
@@ -96,7 +94,9 @@ def test_a_thread_answers_to_the_name_it_had(brain, run):
         OLD["body"],
         "and the fee?",
     ]
-    assert run("synapse", "thread", "thr_1", "--tag", "fees")[0] == 0
+    assert (
+        run("synapse", "thread", "thr_1", "--tag", "fees", "--from", "helios")[0] == 0
+    )
     assert run("synapse", "thread", "thr_2")[0] == 3
     assert run("synapse", "export", "--format", "json", "--thread", "thr_2")[0] == 3
 

@@ -3,7 +3,8 @@ import os
 
 import pytest
 
-from synapse.cli.setup import COMMANDS, skill
+from synapse.cli.frame.scripts import COMMANDS
+from synapse.cli.setup import skill
 
 
 def test_init_makes_a_workspace_with_scripts(run, tmp_path):

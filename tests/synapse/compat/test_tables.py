@@ -209,6 +209,12 @@ def test_provenance_and_threads(helios, talked):
     }
 
 
+def test_where_no_embedder_is_named_nothing_is_pending(helios, talked):
+    assert helios.memory.store.settings.semantic.embedder == ""
+    assert helios.embed_pending() == 0
+    assert asked(helios, "select * from embeddings") == []
+
+
 def test_vectors_are_compared_within_one_model(helios, talked, embeddings):
     store = helios.memory.store
     for model in ("small", "large"):

@@ -192,3 +192,44 @@ def test_vendored_files_are_those_that_are_named():
     assert listed.keys() == files
     for name, digest in listed.items():
         assert sha256((vendor / name).read_bytes()).hexdigest() == digest, name
+
+
+def test_what_there_is_not_is_a_page_to_a_browser_and_a_document_to_programs(site):
+    client = log_in(site)
+    browser = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    for path in ("/nowhere", "/entries/none", "/agents/nobody"):
+        answer = client.get(path, headers=browser)
+        assert answer.status_code == 404, path
+        assert answer.headers["content-type"].startswith("text/html"), path
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+        assert 'role="alert"' in answer.text
+    page = client.get("/<script>alert(1)</script>", headers=browser)
+    assert "<script>alert" not in page.text
+    for path, accept in (
+        ("/nowhere", "application/json"),
+        ("/nowhere", "*/*"),
+        ("/v1/nowhere", browser["accept"]),
+    ):
+        answer = client.get(path, headers={"accept": accept})
+        assert answer.status_code == 404
+        assert answer.headers["content-type"] == "application/problem+json", path
+    assert site.client().get("/nowhere", headers=browser).status_code == 404
+
+
+def test_a_blocker_stands_once_on_the_overview(site):
+    me = site.memory.as_agent("lead")
+    blocked = me.append("Blocked: no port", "blockers/web", priority="critical")
+    beside = me.append("Blocked: no name", "blockers/web")
+    note = me.append("The page is served.", "status/web")
+    text = log_in(site).get("/").text
+    for entry in (blocked, beside, note):
+        assert text.count(f'class="title" href="/entries/{entry.id}"') == 1, entry.body
+    assert "Other open blockers" in text
+
+
+def test_departments_are_a_tab_of_agents(site):
+    client = log_in(site)
+    for path in ("/agents", "/departments", "/agents/eng"):
+        side, _, main = client.get(path).text.partition("<main")
+        assert 'href="/departments"' not in side
+        assert '<a href="/departments"' in main

@@ -42,7 +42,7 @@ def test_tail(lived, run):
         "   2  result   two lines",
         "   3  wake     syn-2: This arrived.",
         "   4  says     Finished. More  (100 in, 20 out)",
-        "      done: 120 tokens, $0.0100  All is well",
+        "      done: its own 120 tokens, $0.0100  All is well",
     ]
 
 

@@ -23,7 +23,8 @@ def test_ps_shows_what_runs(family, run):
     done = run("ps")
     assert done.code == 0
     head, *rows = done.out.splitlines()
-    assert head.split() == ["run", "state", "turns", "tokens", "cost", "time", "task"]
+    names = ["run", "state", "turns", "own tokens", "own cost", "time", "task"]
+    assert head.split() == " ".join(names).split()
     assert [row.split()[0] for row in rows] == ["eng-b-1", "lead-1"]
     assert rows[0].split()[1:5] == ["running", "1", "1,234", "$0.5000"]
     assert rows[1].endswith("Ship the shop")
@@ -141,7 +142,12 @@ def test_tree(family, run):
     assert run("tree", "eng-b").out.startswith(
         "eng-b-1  running  1,234 tokens, $0.5000, "
     )
+    assert lines[0].startswith(
+        "lead-1  running  in all 3 runs, 1,354 tokens, $0.5100, "
+    )
+    assert "; its own 0 tokens, -  " in lines[0]
     nested = run("tree", "--json").json["trees"]
+    assert (nested[0]["cost"], nested[0]["total"]["cost"]) == (None, 0.51)
     assert [child["run"] for child in nested[0]["children"]] == ["eng-a-1", "eng-b-1"]
 
 

@@ -90,9 +90,12 @@ def test_run(here, run):
     words = ("--agent", "eng-backend", "--project", "web", "--script", "plays:works")
     done = run("run", *words, "Fix it")
     assert (done.code, done.out) == (0, "It is done.\n")
-    (last,) = [line for line in done.err.splitlines() if "overhead" in line]
+    (last,) = [line for line in done.err.splitlines() if ": done; " in line]
     assert last.startswith("eng-backend-")
-    assert ": done; " in last
+    assert re.search(
+        r"; memory took \d+, [\d.]+% of the \d+ of its work, and spared no call", last
+    )
+    assert "overhead" not in done.err
     assert any("says     It is done.  (" in line for line in done.err.splitlines())
 
 
@@ -163,6 +166,24 @@ def test_run_with_a_tool(here, run):
 
 
 @pytest.mark.parametrize(
+    ("top", "line"),
+    [
+        ('if __name__ == "__main__":\n    print("begun")\n', None),
+        ('LIMITS = dict(port=8080)\nprint("begun")\n', 5),
+        ('with open("/dev/null") as file:\n    print("begun")\n', 4),
+    ],
+)
+def test_whose_import_runs_a_program_is_told(here, run, tmp_path, top, line):
+    tool = "def port() -> int:\n    'Return the port.'\n    return 8080\n"
+    (tmp_path / f"own{line}.py").write_text(tool + top)
+    done = run("resume", "--tool", f"own{line}:port")
+    assert done.code == 0
+    assert ("begun" in done.out) == (line is not None)
+    told = f"importing own{line} runs the program at its line {line}"
+    assert (told in done.err) == (line is not None)
+
+
+@pytest.mark.parametrize(
     ("words", "code"),
     [
         (("--agent", "nobody", "x"), 3),
@@ -172,6 +193,7 @@ def test_run_with_a_tool(here, run):
         (("--agent", "eng-backend", "--project", "Web Shop", "x"), 64),
         (("--agent", "eng-backend", "--project", "Web Shop", "--dry-run", "x"), 64),
         (("--agent", "eng-backend", "--max-usd", "nan", "x"), 64),
+        (("--agent", "eng-backend", "--max-usd", "lots", "x"), 64),
         (("--agent", "eng-backend", "--timeout", "-1", "x"), 64),
         (("--agent", "eng-backend", "--mcp", "no-such-server", "x"), NOT_DONE),
         (("--agent", "eng-backend", "--tool", "nothing", "x"), 64),
@@ -184,6 +206,7 @@ def test_run_says_what_is_wrong(here, run, words, code):
     assert (done.code, done.out) == (code, "")
     assert done.err.splitlines()[-1].startswith("orchestrator: ")
     assert "bug" not in done.err
+    assert "could not convert" not in done.err
 
 
 def files(root):
