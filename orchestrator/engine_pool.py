@@ -6,10 +6,12 @@ Knows no runs that are under way; the supervisor calls it. An engine lives with 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from orchestrator.engines import factory, protocol
+from orchestrator.engines import choice, factory, protocol
+from orchestrator.engines.choice import Choice, NotNamed
 from orchestrator.engines.protocol import Engine, EngineError, check_name
 from orchestrator.run_store.admission import EngineDefaults
 from orchestrator.runs.task import Task
@@ -19,39 +21,53 @@ from synapse.store import Store
 
 
 class EnginePool:
-    """Engines by name. `default` is for agents for which nobody names one."""
+    """Engines by name. `default` is for agents for which nobody names one; without it, that is what
+    synapse.yaml names, or a key in the environment.
+    """
 
     def __init__(
         self,
         store: Store,
-        default: str | Engine,
+        default: str | Engine | None,
         model: str | None,
         given: Mapping[str, Engine],
     ) -> None:
         self._store = store
         self.given = dict(given)
-        self.default_model = model
-        if isinstance(default, str):
-            self.default_engine = default
+        self._model = model
+        self._own: str | None
+        if default is None or isinstance(default, str):
+            self._own = default
         else:
-            self.default_engine = default.name
+            self._own = default.name
             self.given[default.name] = default
-        if self.default_engine not in self.given:
-            check_name(self._declared(), self.default_engine)
+        if self._own is not None and self._own not in self.given:
+            check_name(self._declared(), self._own)
         self.engines = dict(self.given)
+
+    @property
+    def chosen(self) -> Choice:
+        """Return the engine and the model where no task and no agent's file names any: those that
+        were given here, else those of synapse.yaml or of the key that is set.
+        """
+        if self._own is not None:
+            return Choice(self._own, self._model)
+        found = choice.chosen(dict(self._store.settings.other), os.environ)
+        return found._replace(model=self._model or found.model)
 
     def defaults(self, needs: Mapping[str, Any] | None) -> EngineDefaults:
         """Return the engine and the model where nobody names any: those that the needs of a parent
         record, else the supervisor's.
         """
-        own = (self.default_engine, self.default_model)
-        return EngineDefaults(*(needs or {}).get("usual", own))
+        return EngineDefaults(*(needs or {}).get("usual") or self.chosen)
 
     def for_task(
         self, task: Task, agent: Agent, defaults: EngineDefaults
     ) -> tuple[str, Engine]:
-        """Return the engine that does a task, and its name."""
+        """Return the engine that does a task, and its name; NotNamed where there is none."""
         name = task.engine or agent.engine or defaults.engine
+        if name is None:
+            raise NotNamed(agent.id)
         return name, self.get(name)
 
     async def load_for(self, task: Task, defaults: EngineDefaults) -> None:
@@ -59,13 +75,13 @@ class EnginePool:
         with self._store.snapshot(late=True) as snap:
             agent = snap.declared.get(task.agent)
         name = task.engine or (agent.engine if agent else None) or defaults.engine
-        if name not in self.engines:
+        if name is not None and name not in self.engines:
             await asyncio.to_thread(self.get, name)
 
     def get(self, name: str) -> Engine:
         """Return the engine of this name, made now where it is new."""
         if name not in self.engines:
-            by_program = name == self.default_engine
+            by_program = name == self._own
             self.engines[name] = factory.make(
                 name, self._declared(), self._store.root, by_program=by_program
             )
@@ -95,7 +111,7 @@ class EnginePool:
 
 def check_engines(engine: object, engines: Mapping[str, object]) -> None:
     """Raise InvalidEntry where one of these is no engine."""
-    if not isinstance(engine, str | Engine):
+    if engine is not None and not isinstance(engine, str | Engine):
         raise InvalidEntry(
             f"engine is {engine!r:.60}: write the name of one, such as anthropic,"
             f" or give an engine"

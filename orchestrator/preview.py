@@ -29,12 +29,12 @@ from synapse.core import Memory
 
 class Preview(NamedTuple):
     """`turn` is the most that its first turn can cost; `turns` what such runs take, and `run` what
-    they cost without any cache. None where the model has no price.
+    they cost without any cache. None where the model has no price, or no engine is named.
     """
 
     prompt: Prompt
     receipt: Receipt
-    engine: str
+    engine: str | None
     model: str | None
     turn: float | None
     turns: float
@@ -42,9 +42,15 @@ class Preview(NamedTuple):
 
 
 def preview(
-    memory: Memory, task: Task, engine: str, takes_tools: bool, model: str | None
+    memory: Memory,
+    task: Task,
+    engine: str | None,
+    takes_tools: bool,
+    model: str | None,
 ) -> Preview:
-    """Return how this task would begin on this engine, if it were begun now."""
+    """Return how this task would begin on this engine, if it were begun now; as on any that takes
+    tools where none is named.
+    """
     store, root = memory.store, memory.store.root or ""
     agent = registered(store, task.agent)
     check(task)
@@ -52,7 +58,7 @@ def preview(
     role = task.role or agent.role
     model = task.model or agent.model or model
     counter = Counter(model, ratio=Ratios(root).of(model))
-    past = histories(Runs(store)).get((role, engine), [])
+    past = histories(Runs(store)).get((role, engine or ""), [])
     means = Means(
         by_default, "auto", _secret(root), Templates(store.root), counter, past
     )

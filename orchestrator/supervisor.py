@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from orchestrator.engine_pool import EnginePool, check_engines
+from orchestrator.engines.choice import NotNamed
 from orchestrator.engines.protocol import Engine
 from orchestrator.nightly.upkeep import Upkeep
 from orchestrator.prompts.opening import Policy, by_default
@@ -22,6 +23,7 @@ from orchestrator.run_store.store import RunStore
 from orchestrator.runs import requirements
 from orchestrator.runs.files.lease import BEAT, CONFIRM, LEASE
 from orchestrator.runs.records import ATTEMPTS, Run, name
+from orchestrator.runs.repeats import WAITS, earlier
 from orchestrator.runs.task import Result, Task, check, check_mode
 from orchestrator.sessions.config import Handler
 from orchestrator.sessions.events import Events, RunEvent
@@ -38,14 +40,10 @@ from orchestrator.turns.turn_loop import TurnLoop
 from synapse import core
 from synapse.core import Memory
 from synapse.errors import Conflict, StoreBusy
+from synapse.model.agents import Agent
 from synapse.system.checks import checked
 
 T = TypeVar("T")
-_WAITS = (
-    "run {run} is at this work, its process is gone, and it {why}. Start that program again; or "
-    "give what it needs (`orchestrator resume --tool ... --mcp ...`); or end it (`orchestrator "
-    "stop {run}`); or do the work anew (force=True, --force)"
-)
 
 
 @checked
@@ -53,12 +51,13 @@ class Supervisor:
     """Runs agents on engines, with the memory in their prompts: an open one, or that of a
     workspace, which this then opens and closes.
 
-    `engine` and `model` are for agents whose file names none. `engines` gives engines by name, made
-    already. `memory_tools` (auto, always or never) says when agents are offered the memory's tools;
-    `tools` are functions of yours, `mcp` servers whose tools are offered, each a command or an
-    address. `context` decides what of the memory goes into a prompt. `limits` hold for each run,
-    where they say more than the workspace's. `on_event` is called with each RunEvent, on the event
-    loop's thread; `queue.put_nowait` hands them to an `async for` of yours.
+    `engine` and `model` are for agents whose file names none. Without them it is the engine that
+    synapse.yaml names, or whose key is set; where neither does, nothing begins. `engines` gives
+    engines by name, made already. `memory_tools` (auto, always or never) says when agents are
+    offered the memory's tools; `tools` are functions of yours, `mcp` servers whose tools are
+    offered, each a command or an address. `context` decides what of the memory goes into a prompt.
+    `limits` hold for each run, where they say more than the workspace's. `on_event` is called with
+    each RunEvent, on the event loop's thread; `queue.put_nowait` feeds an `async for` of yours.
 
     With `seed`, the ids of runs follow from it. `inline` keeps everything on the event loop's
     thread: for virtual time. Without a sign of life for `lease` seconds this supervisor counts as
@@ -69,7 +68,7 @@ class Supervisor:
         self,
         memory: Memory | str | os.PathLike[str],
         *,
-        engine: str | Engine = "scripted",
+        engine: str | Engine | None = None,
         model: str | None = None,
         engines: Mapping[str, Engine] | None = None,
         memory_tools: str = "auto",
@@ -129,9 +128,18 @@ class Supervisor:
         return self._pool.engines
 
     @property
-    def default_engine(self) -> str:
-        """Return the name of the engine where nobody names one."""
-        return self._pool.default_engine
+    def default_engine(self) -> str | None:
+        """Return the name of the engine where nobody names one; None where there is none."""
+        return self._pool.chosen.engine
+
+    def demand_engine(self, agent: Agent) -> str:
+        """Return the name of the engine that does the work of an agent; NotNamed where nobody names
+        one.
+        """
+        name = agent.engine or self.default_engine
+        if name is None:
+            raise NotNamed(agent.id)
+        return name
 
     # -- for people --------------------------------------------------------------------------------
 
@@ -167,13 +175,16 @@ class Supervisor:
             life = self._lives.get(run.id)
             if life is not None and run.at >= started:
                 return await asyncio.shield(life)
-            return (await self._result(run, patient=False))._replace(repeated=True)
+            is_ours = await self.memory_thread(self.run_store.admission.is_resumed, run)
+            how_old = "" if is_ours else earlier(run, self.run_store.store.clock())
+            result = await self._result(run, patient=False)
+            return result._replace(repeated=how_old)
 
     async def start(
         self, task: Task, *, parent: Run | None = None, id: str | None = None
     ) -> Run:
-        """Start a task; `result` waits for it. For work that is under way or just done, return the
-        run that does it or did.
+        """Start a task; `result` waits for it. Return the run that is at this work already, where
+        its process is gone, or, with `once`, the run that does it or just did.
         """
         check(task)
         id = id or self._new_id(task.agent, parent)
@@ -208,7 +219,7 @@ class Supervisor:
             recovered, waiting = await self.recover(current.root)
             if run.id in waiting and not patient:
                 raise Conflict(
-                    _WAITS.format(run=run.id, why=waiting[run.id]), run=run.id
+                    WAITS.format(run=run.id, why=waiting[run.id]), run=run.id
                 )
             if not recovered:
                 await asyncio.sleep(LOOK_EVERY / 2)

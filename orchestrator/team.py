@@ -14,20 +14,20 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
 from typing import Any, NamedTuple
 
+from orchestrator.run_store import briefs
 from orchestrator.run_store.store import RunStore
 from orchestrator.runs import plans
 from orchestrator.runs.plans import TOPIC, Part, parts
 from orchestrator.runs.records import Run
-from orchestrator.runs.task import MODES, Result, Task, Tree
+from orchestrator.runs.task import MODES, PLAYED, Result, Task, Tree
 from orchestrator.supervisor import Supervisor
 from orchestrator.tools import calls
 from synapse.core import Memory
 from synapse.errors import Forbidden, InvalidEntry, NotFound, SynapseError
 from synapse.formats.keys import TEAM, strays
-from synapse.model.agents import OPERATOR
-from synapse.model.records import Record
 from synapse.system import yaml
 from synapse.system.checks import checked, fields_fit
 from synapse.system.ownership import unfit
@@ -40,7 +40,7 @@ OPEN = "team"  # the topic of the blocker that says why a project is not done
 
 class Report(NamedTuple):
     """The outcome of a brief: the lead's last word, every run, `why` it is not done, and what all
-    of it took.
+    of it took. It is `played` where nobody worked at any of it.
     """
 
     status: str
@@ -53,6 +53,11 @@ class Report(NamedTuple):
     @property
     def done(self) -> bool:
         return self.status == "done"
+
+    @property
+    def played(self) -> bool:
+        """Return whether nobody worked at any of it."""
+        return self.status == PLAYED
 
 
 @checked
@@ -112,23 +117,26 @@ class Team(NamedTuple):
         supervisor: Supervisor,
         brief: str,
         project: str = "general",
-        force: bool = False,
+        once: bool = False,
     ) -> Report:
-        """Do what the brief asks for."""
+        """Do what the brief asks for. With `once`, work that is under way or was just done is not
+        done again; nor is that of a team whose process is gone before it came to its end.
+        """
         fields_fit(self, "team")
         async with supervisor:
-            for id in (self.cto, self.lead, *self.engineers, self.qa):
-                if id:  # before anything is spent on the others
-                    await supervisor.memory_thread(supervisor.run_store.agent, id)
-            work = _Work(self, supervisor, brief, project, force)
-            lead = await supervisor.memory_thread(supervisor.run_store.agent, self.lead)
-            has_model = (lead.engine or supervisor.default_engine) in MODELS
+            engines = {}
+            # before anything is spent on the others
+            for id in (self.lead, *self.engineers, *filter(None, (self.cto, self.qa))):
+                agent = await supervisor.memory_thread(supervisor.run_store.agent, id)
+                engines[id] = supervisor.demand_engine(agent)
+            work = _Work(self, supervisor, brief, project, once)
+            has_model = engines[self.lead] in MODELS
             report = await (work.by_tools() if has_model else work.by_plan())
             tree = await supervisor.memory_thread(
                 _tree, supervisor.run_store, report.runs
             )
             await supervisor.memory_thread(
-                _taken_in, supervisor.run_store.memory, report.runs
+                briefs.ended, supervisor.run_store.memory, report.runs
             )
             await supervisor.memory_thread(
                 _settled, supervisor.run_store.memory, self.lead, project, report
@@ -169,13 +177,13 @@ class _Work:
     """One brief on its way."""
 
     def __init__(
-        self, team: Team, supervisor: Supervisor, brief: str, project: str, force: bool
+        self, team: Team, supervisor: Supervisor, brief: str, project: str, once: bool
     ) -> None:
         self.team = team
         self.supervisor = supervisor
         self.brief = brief
         self.project = project
-        self.force = force
+        self.once = once
         self.runs: list[Result] = []
 
     # -- by the lead's own tool calls --------------------------------------------------
@@ -209,6 +217,8 @@ class _Work:
             {run.id for run in descendants if run.agent == team.lead},
         )
         runs = (*other_runs, result)
+        if result.played:
+            return Report("blocked", result.text, runs, plan, _nobody(result))
         if not result.done:
             return Report(result.status, result.text, runs, plan, result.why)
         why = await self._missing(plan, descendants)
@@ -261,19 +271,13 @@ class _Work:
                 f" it:\n\n{self.brief}"
             )
             parent = (await self._do(team.cto, aim)).run
-            if not self.runs[-1].done:
+            if not _well(self.runs[-1]):
                 return self._so_far(self.runs[-1])
         planned = await self._do(team.lead, self._planning(), parent)
-        if not planned.done:
+        if not _well(planned):
             return self._so_far(planned)
         try:
-            plan, text = await self.supervisor.memory_thread(
-                plans.of_run,
-                self.supervisor.run_store.memory,
-                planned,
-                team.lead,
-                self.project,
-            )
+            plan, text = await self._plan(planned)
         except Forbidden as error:
             return Report("blocked", str(error), tuple(self.runs), None, str(error))
         tasks = parts(text)
@@ -298,12 +302,31 @@ class _Work:
         report = await self._do(
             team.lead, self._reporting(results), parent or planned.run
         )
-        unfinished = next((result for result in self.runs if not result.done), None)
+        unfinished = next((result for result in self.runs if not _well(result)), None)
         if unfinished is not None:
             return self._so_far(unfinished, report.text, plan)
+        if all(result.played for result in self.runs):
+            return Report(PLAYED, report.text, tuple(self.runs), plan)
+        nobody = next((result for result in self.runs if result.played), None)
+        if nobody is not None:
+            why = _nobody(nobody)
+            return Report("blocked", report.text, tuple(self.runs), plan, why)
         return Report(
             "blocked" if unseen else "done", report.text, tuple(self.runs), plan, unseen
         )
+
+    async def _plan(self, planned: Result) -> tuple[str | None, str]:
+        """Return the entry of the lead's plan, and its text. One that was played is no entry."""
+        if planned.played:
+            return None, planned.text
+        plan: tuple[str, str] = await self.supervisor.memory_thread(
+            plans.of_run,
+            self.supervisor.run_store.memory,
+            planned,
+            self.team.lead,
+            self.project,
+        )
+        return plan
 
     async def _unseen(self, tests: Sequence[str], entries: Iterable[object]) -> str:
         """Return why these runs tested nothing: none of the results was in front of them. Empty
@@ -386,12 +409,21 @@ class _Work:
         team = self.team
         if parent is None:
             bounds |= {"max_tokens": team.max_tokens, "max_usd": team.max_usd}
+            bounds["once"] = self.once or await self.supervisor.memory_thread(
+                briefs.is_interrupted,
+                self.supervisor.run_store,
+                agent,
+                text,
+                self.project,
+            )
+        else:  # the same work within one tree is done once, and in no other
+            words = f"{self.runs[0].run} {agent} {text}"
+            bounds |= {"once": True, "intent": sha256(words.encode()).hexdigest()}
         task = Task(
             text,
             agent,
             self.project,
             team.view_budget,
-            force=self.force,
             tools=team.tools,
             max_reply=team.max_reply,
             **bounds,
@@ -401,6 +433,15 @@ class _Work:
         except SynapseError as error:
             result = Result("refused", "", "", why=str(error))
         return result if result.run else result._replace(why=f"{agent}: {result.why}")
+
+
+def _well(result: Result) -> bool:
+    """Return whether a team goes on after this result: it is done, or was played to its end."""
+    return result.status in ("done", PLAYED)
+
+
+def _nobody(result: Result) -> str:
+    return f"{result.run} was played, and nobody did its part"
 
 
 def _ended(run: Run) -> str:
@@ -423,24 +464,6 @@ def _tree(run_store: RunStore, results: Sequence[Result]) -> Tree:
     roots = dict.fromkeys(run_store.known(id).root for id in ids)
     trees = [run_store.costs.tree(run_store.known(root)) for root in roots]
     return sum(trees, start=Tree())
-
-
-def _taken_in(memory: Memory, runs: tuple[Result, ...]) -> None:
-    """Acknowledge the last result for the agent that gave the brief, so that nobody has it
-    unread.
-    """
-    last = runs[-1]
-    if last.entry:
-        fields = {
-            "agent": OPERATOR,
-            "run": last.run,
-            "epoch": 0,
-            "state": "acked",
-            "ids": [last.entry],
-        }
-        memory.store.write(
-            Record.new("delivery", OPERATOR, fields), once=f"told:{last.run}"
-        )
 
 
 def _settled(memory: Memory, lead: str, project: str, report: Report) -> None:

@@ -50,8 +50,18 @@ Script = Callable[[Seen], Move | str]
 Counter = Callable[[str], int]
 
 
-def echo(seen: Seen) -> Move:
-    """Reply that the task is done: the script where none is given."""
+def played(script: Callable[[Seen], str]) -> Callable[[Seen], str]:
+    """Mark a script that is nobody's program: what it says is never the result of work."""
+    setattr(script, _MARK, True)
+    return script
+
+
+_MARK = "nobody_works"
+
+
+@played
+def echo(seen: Seen) -> str:
+    """Reply what the task was, which nobody does: the script where none is given."""
     task = next(
         (
             message.text
@@ -63,15 +73,25 @@ def echo(seen: Seen) -> Move:
     lines = [
         line for line in task.splitlines() if line.strip() and not line.startswith("#")
     ]
-    return Move(f"Finished: {lines[0].strip() if lines else 'nothing was asked'}")
+    return f"Nobody did this: {lines[0].strip() if lines else 'nothing was asked'}"
 
 
 class Scripted:
-    """Takes any function from what is seen to the next move."""
+    """Takes any function from what is seen to the next move. Without one of yours it is `played`:
+    what it says is marked so, and no other agent is told of it.
+    """
 
     name = "scripted"
     interrupt = "now"
     takes_tools = True
+
+    @property
+    def played(self) -> bool:
+        """Return whether nobody works: there is no script of the user's."""
+        is_own = (
+            type(self).step is not Scripted.step
+        )  # a class of the user's takes the steps
+        return not is_own and bool(getattr(self.script, _MARK, False))
 
     def __init__(self, script: Script = echo, *, count: Counter | None = None) -> None:
         self.script = script

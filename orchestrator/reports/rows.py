@@ -12,10 +12,12 @@ from orchestrator.engines.protocol import Usage
 from orchestrator.runs.files import ledger
 from orchestrator.runs.files.folder import LEDGER, Folder
 from orchestrator.runs.files.lease import lives
+from orchestrator.runs.task import PLAYED
 from synapse.errors import Conflict, NotFound
 from synapse.store import Store
 
 Fields = Mapping[str, Any]
+ENDED_WELL = ("done", PLAYED)  # states about which nobody has to do anything
 
 
 class Source(NamedTuple):

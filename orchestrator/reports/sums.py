@@ -19,9 +19,10 @@ FAILED = ("failed", "timeout", "stopped", "refused")
 class Sum(NamedTuple):
     """What a group of runs took. `blocked` are runs that ended so; `blockers` the critical entries
     in `blockers/`, whatever became of the runs, None where nothing tells whose they are. `overhead`
-    is what memory cost of the work, as billed; None where nothing worked. `spared` are the calls of
-    tools that were not made, for another run had their results. `estimated`: nobody reported some
-    of the tokens, or no tokenizer was there to count what they were for.
+    is what memory cost of the work, as billed, without what was played; None where nothing worked.
+    `spared` are the calls of tools that were not made, for another run had their results.
+    `estimated`: nobody reported some of the tokens, or no tokenizer was there to count what they
+    were for.
     """
 
     name: str
@@ -78,7 +79,12 @@ def group_of(source: Source, by: str, row: RunRow) -> str:
 def _sum(source: Source, name: str, rows: list[RunRow], blockers: int | None) -> Sum:
     states = [row.state for row in rows]
     costs = [row.cost for row in rows if row.cost is not None]
-    spent = [found for row in rows if (found := overhead_of(source, row)) is not None]
+    spent = [
+        found
+        for row in rows
+        if not row.fields.get("played")
+        and (found := overhead_of(source, row)) is not None
+    ]
     work = sum(overhead.work for overhead in spent)
     estimated = any(row.usage.estimated for row in rows) or any(
         overhead.counting != "exact" for overhead in spent
@@ -122,8 +128,10 @@ def overhead_of(source: Source, row: RunRow) -> Overhead | None:
 
 def spared(source: Source, run: Fields) -> int:
     """Return how many calls of tools a run did not make, for another had their results: by the
-    record of its end, by its steps while it runs.
+    record of its end, by its steps while it runs. None of one that was played.
     """
+    if run.get("played"):
+        return 0
     if run["state"] != "running":
         return int((run.get("shares") or {}).get("given", 0))
     lines = source.folder(str(run["run"])).lines(STEPS)

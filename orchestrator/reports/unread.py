@@ -14,14 +14,16 @@ def unread_runs(source: Source, records: list[dict[str, object]]) -> list[Fields
 
     Such a run has ended, and its parent too. The parent was not given its result; and nobody, the
     operator included, was given the entry that it left. A coding client gives its main
-    conversation the results of sub-agents itself, so these are left out.
+    conversation the results of sub-agents itself, so these are left out. So are runs that were
+    played, for they have no result.
     """
     by_id = {str(run["run"]): run for run in records}
     candidates = []
     for run in records:
         parent = by_id.get(str(run.get("parent")), {})
         has_ended = run["state"] == "ended" and parent.get("state") == "ended"
-        if has_ended and run.get("turns") and not run.get("attached"):
+        outside = run.get("attached") or run.get("played")
+        if has_ended and run.get("turns") and not outside:
             candidates.append(run)
     if not candidates:
         return []

@@ -6,13 +6,15 @@ On the memory's thread; the supervisor calls it. Nothing here makes a prompt or 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from orchestrator.engines.protocol import Engine
 from orchestrator.prompts.opening import registered
 from orchestrator.run_store.costs import Costs
 from orchestrator.runs import requirements
+from orchestrator.runs.files.lease import Lease
+from orchestrator.runs.fingerprint import Fingerprint, fingerprint
 from orchestrator.runs.intent import ALIKE, intent_of, similar
 from orchestrator.runs.records import Run, Runs, still
 from orchestrator.runs.task import Task, check
@@ -24,33 +26,41 @@ from synapse.model.entry import SECOND
 from synapse.model.records import Guard
 from synapse.store import Store
 
+# what a task says of how it is done
+DONE_WITH = (
+    *("view_budget", "max_tokens", "max_usd", "max_turns", "timeout", "max_reply"),
+    *("role", "memory_tools", "tools"),
+)
 RECENT = 600 * SECOND  # so long a result answers the same task again
 NEIGHBOURS = 20  # running runs that a new one is compared with
 
 
 class EngineDefaults(NamedTuple):
-    """The engine and the model of an agent whose task and file name none."""
+    """The engine and the model of an agent whose task and file name none; None where there are
+    none.
+    """
 
-    engine: str
+    engine: str | None
     model: str | None
 
 
 class Admission:
-    """The admission to one supervisor. `lease_name` is the name in its lease."""
+    """The admission to one supervisor, which holds this lease."""
 
     def __init__(
         self,
         store: Store,
         runs: Runs,
         costs: Costs,
-        lease_name: str,
+        lease: Lease,
         offer: Callable[[], requirements.Offer],
     ) -> None:
         self.store = store
         self.runs = runs
         self.costs = costs
-        self.lease_name = lease_name
+        self.lease = lease
         self.offer = offer
+        self._answered = set[str]()  # resumed runs whose own program has asked for them
 
     def admit(
         self,
@@ -60,8 +70,9 @@ class Admission:
         engine_of: Callable[[Task, Agent, EngineDefaults], tuple[str, Engine]],
         defaults: EngineDefaults,
     ) -> tuple[Run, bool]:
-        """Start a run, within the limits, or return the run that does this work already or did it a
-        moment ago.
+        """Start a run, within the limits, or return the run that is at this work already: where its
+        process is gone; and where the work is to be done once, also one that is under way or was
+        done a moment ago.
         """
         agent = registered(self.store, task.agent)
         check(task)
@@ -73,10 +84,10 @@ class Admission:
         )
         existing = self.runs.get(id)
         if existing is not None:
-            return existing, existing.holder != self.lease_name or not existing.running
+            return existing, existing.holder != self.lease.name or not existing.running
         fields = self._about(task, agent, *engine_of(task, agent, defaults), defaults)
-        if task.force:
-            return self._admit_run(id, task, agent, parent, None, fields), False
+        if parent is not None and parent.fields.get("played"):
+            refuse_played(parent, agent, fields)
         intent = intent_of(
             task.text, project=task.project, agent=task.agent, intent=task.intent
         )
@@ -84,12 +95,10 @@ class Admission:
         while True:
             with self.store.snapshot(late=True) as snap:
                 begun_records = snap.keyed(key)
-            earlier = (
-                self.runs.get(str(begun_records[-1].fields["run"]))
-                if begun_records
-                else None
+            earlier = self._earlier(
+                [str(record.fields["run"]) for record in begun_records], task, fields
             )
-            if earlier is not None and self._is_answer(earlier):
+            if earlier is not None:
                 return earlier, True
             try:
                 return self._admit_run(
@@ -105,6 +114,48 @@ class Admission:
                     raise
                 self.store.refresh()  # somebody else began it in this moment: look again
 
+    def _earlier(
+        self, names: list[str], task: Task, fields: Mapping[str, Any]
+    ) -> Run | None:
+        """Return the newest of these runs that stands for work with these fields."""
+        for name in reversed(names[-NEIGHBOURS:]):
+            run = self.runs.get(name)
+            if run is not None and self._stands(run, task.once, fields["fingerprint"]):
+                return run
+        return None
+
+    def _stands(self, run: Run, once: bool, wanted: Sequence[str]) -> bool:
+        """Return whether a run stands for work of this fingerprint: its process is gone, or was and
+        another one goes on with it; or it is to be done `once`, and somebody is at it, or has just
+        done it. One of an older version, which recorded no fingerprint, may be gone on with.
+        """
+        program, whole = run.fields.get("fingerprint") or (wanted[0], "")
+        if program != wanted[0]:
+            return False
+        if run.running:
+            if self.runs.over(run, known=True) is not None:
+                return False
+            if self.is_resumed(run) or run.epoch > 1:
+                self._answered.add(run.id)
+                return True
+            return once and whole == wanted[1]
+        if run.status != "done":
+            return False
+        if self.is_resumed(run) and run.id not in self._answered:
+            self._answered.add(run.id)
+            return True  # gone on with here, before its own program asked for it
+        ended = run.fields.get("ended_at")
+        is_recent = ended is not None and self.store.clock() - ended < RECENT
+        return once and whole == wanted[1] and is_recent
+
+    def is_resumed(self, run: Run) -> bool:
+        """Return whether a run is one that lost its process, and that this supervisor goes on with,
+        or is about to.
+        """
+        if run.holder == self.lease.name:
+            return run.epoch > 1
+        return run.running and not (run.holder and self.lease.lives(run.holder))
+
     def _admit_run(
         self,
         id: str,
@@ -118,7 +169,7 @@ class Admission:
         scopes = self.costs.admit(id, task, agent, parent)
         try:
             return self.runs.begin(
-                id, task, agent, self.lease_name, parent, unless, **more
+                id, task, agent, self.lease.name, parent, unless, **more
             )
         except SynapseError:
             self.costs.budget.withdraw(id, scopes)
@@ -140,10 +191,14 @@ class Admission:
             or defaults.model
             or getattr(engine, "model", None)
         )
+        played = bool(getattr(engine, "played", False))
         spawns = engine.takes_tools and (task.role or agent.role) in COORDINATORS
-        engines = (engine_name, defaults.engine) if spawns else (engine_name,)
+        engines = [engine_name]
+        if spawns and defaults.engine:
+            engines.append(defaults.engine)
         needed = requirements.record(engines, self.offer(), tools=engine.takes_tools)
-        needed |= {"usual": list(defaults)} if spawns else {}
+        if len(engines) > 1:
+            needed["usual"] = list(defaults)
         fields: dict[str, Any] = {
             "engine": engine_name,
             "model": model,
@@ -154,18 +209,61 @@ class Admission:
         warnings = [
             f"{row['run']} ({row['agent']}) is at something that sounds like it"
             for row in running
-            if similar(str(row["task"]), task.text) >= ALIKE
+            if bool(row.get("played")) == played
+            and similar(str(row["task"]), task.text) >= ALIKE
         ]
         if warnings:
             fields["warnings"] = warnings
+        if played:
+            fields["played"] = True
         if not engine.takes_tools:
             fields["folder"] = os.path.abspath(task.folder or os.curdir)
+        fields["fingerprint"] = list(
+            self._fingerprint(task, engine, engines, fields, spawns)
+        )
         return fields
 
-    def _is_answer(self, run: Run) -> bool:
-        ended = run.fields.get("ended_at")
-        return run.running or (
-            run.status == "done"
-            and ended is not None
-            and self.store.clock() - ended < RECENT
+    def _fingerprint(
+        self,
+        task: Task,
+        engine: Engine,
+        names: Sequence[str],
+        fields: Mapping[str, Any],
+        spawns: bool,
+    ) -> Fingerprint:
+        """Return with what a task is done: who spawns others does it with all engines that the
+        program gives it."""
+        offer = self.offer()
+        given = {name: offer.given[name] for name in names if name in offer.given}
+        engines: dict[str, object] = dict(offer.given) if spawns else dict(given)
+        for name in names:
+            if name not in engines:
+                kind, options = offer.declared(name)
+                engines[name] = {"kind": kind, **options}
+        if fields["engine"] not in offer.given:
+            engines[f"{fields['engine']} made"] = engine
+        about = {
+            "engine": fields["engine"],
+            "hosts": {
+                name: needed.get("host")
+                for name, needed in fields["needs"].get("engines", {}).items()
+            },
+            "model": fields["model"],
+            "folder": fields.get("folder"),
+            "task": {name: getattr(task, name) for name in DONE_WITH},
+            "limits": list(self.costs.policy.run),
+        }
+        tools = dict(offer.tools) if engine.takes_tools else {}
+        return fingerprint(
+            engines, about, {"tools": tools, "templates": offer.templates}
+        )
+
+
+def refuse_played(parent: Run, agent: Agent, fields: Mapping[str, Any]) -> None:
+    """Raise Conflict where a run that was played would give somebody real work."""
+    if not fields.get("played"):
+        raise Conflict(
+            f"{parent.id} was played, so it gives no work to {agent.id}, whose engine is"
+            f" {fields['engine']}: name an engine for {parent.agent}, too",
+            run=parent.id,
         )

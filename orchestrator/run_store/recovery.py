@@ -84,8 +84,10 @@ def _take_over(run_store: RunStore, run: Run, taken: list[Run]) -> None:
     run_store.costs.recover(mine)
     _repair(run_store.folder(mine))
     if mine.attempts > run_store.attempts:
-        note = writeback.dead_letter(mine.id, mine.project, mine.attempts - 1)
-        entry, untold = run_store.write_notes(mine, [note])
+        notes = [writeback.dead_letter(mine.id, mine.project, mine.attempts - 1)]
+        if mine.fields.get("played"):
+            notes = []
+        entry, untold = run_store.write_notes(mine, notes)
         why = "; ".join(
             filter(None, (f"it died {mine.attempts - 1} times without moving", untold))
         )

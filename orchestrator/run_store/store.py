@@ -123,7 +123,7 @@ class RunStore:
         self.lease = Lease(self.root, name, lease)
         self.costs = Costs(self.runs, self.root, self.is_lasting, self.lease, limits)
         self.admission = Admission(
-            memory.store, self.runs, self.costs, self.lease.name, offer
+            memory.store, self.runs, self.costs, self.lease, offer
         )
         self.templates = Templates(memory.store.root)
         self.secret = (
@@ -313,6 +313,8 @@ class RunStore:
         if not folder.has(RECEIPT):
             # what the log holds of it is synced
             folder.write(RECEIPT, first["receipt"], sync=False)
+        if run.fields.get("played"):
+            return  # nobody read it: for its agent, all of it is as new as before
         self.agent_memory(run).writer.write(
             Record.new("shown", run.agent, first["shown"]), once=f"shown:{run.id}"
         )
@@ -355,6 +357,8 @@ class RunStore:
         """Return as much of a result as this reader is told. What limits the run that it is of,
         limits from then on the reader too.
         """
+        if result.played:
+            return writeback.NOBODY
         doubts = self.agent_memory(self.known(result.run)).access.doubts()
         self.agent_memory(reader).access.noticed_ids(doubts)
         project, agent = self.known(result.run).project, self.agent(reader.agent)
@@ -399,13 +403,16 @@ class RunStore:
     def close_run(self, run: Run, outcome: Outcome, session: Session | None) -> Result:
         """Store what came of it, write it into the memory, then say that it has ended."""
         outcome = storable_all(outcome)
+        played = is_played(run, session)
+        if played:
+            outcome = writeback.as_played(outcome)
         folder = self.folder(run).make()
         if self.known(run.id).epoch == run.epoch:
             folder.write(OUTPUT, outcome.text)
         lines = ledger.read(folder.lines(LEDGER))
         usage, cost = ledger.spent(lines)
         overhead = ledger.overhead(lines)
-        notes = writeback.settle(run.id, run.project, outcome)
+        notes = [] if played else writeback.settle(run.id, run.project, outcome)
         fields: dict[str, Any] = {
             "summary": writeback.summary(outcome.text),
             "why": outcome.why,
@@ -416,16 +423,17 @@ class RunStore:
             "guide": ledger.by_label(lines).get("guide", 0),
             "turns": len(session.conversation.turns) if session else 0,
         }
-        if session is not None:
+        if played:  # it tells nothing of what such runs take, nor of what they need
+            fields["played"] = True
+        elif session is not None:
             fields["past"] = list(
                 selection.past(
                     lines, steps.capsules(session.conversation, session.first["tools"])
                 )[:4]
             )
             fields["uses"] = self._uses(session)
-            fields |= (
-                {"shares": shares} if (shares := session.conversation.shares) else {}
-            )
+        if session is not None and (shares := session.conversation.shares):
+            fields["shares"] = shares
         try:
             entry, untold = self.write_notes(run, notes)
             entry = outcome.blocker or entry
@@ -474,3 +482,11 @@ class RunStore:
             except (InvalidEntry, Forbidden, QueueFull) as error:
                 return id, f"no entry says so: {error}"
         return id, ""
+
+
+def is_played(run: Run, session: Session | None) -> bool:
+    """Return whether nobody works at a run: its engine when it began, or the one that goes on with
+    it, is a scripted one without a script of the user's.
+    """
+    engine = None if session is None else session.engine
+    return bool(run.fields.get("played") or getattr(engine, "played", False))

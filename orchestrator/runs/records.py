@@ -50,7 +50,12 @@ class Run(NamedTuple):
     @property
     def task(self) -> Task:
         """Return the task of this run."""
-        return Task(self.fields["task"], **self.fields["asked"])
+        asked = {
+            name: value
+            for name, value in self.fields["asked"].items()
+            if name in Task._fields  # an older version may have asked for more
+        }
+        return Task(self.fields["task"], **asked)
 
 
 def run_of(fields: Mapping[str, Any]) -> Run:

@@ -13,9 +13,10 @@ from synapse.model.namespace import is_namespace
 from synapse.system.checks import fields_fit
 
 MAX_REPLY = 8_192  # tokens of one reply, where a task does not say it
+PLAYED = "played"  # it went to its end, and nobody worked
 MODES = ("auto", "always", "never")  # when the memory's tools are offered
 GIVEN = "given"  # how a shared tool's result came without a call
-STATUSES = ("done", "blocked", "failed", "timeout", "stopped", "refused")
+STATUSES = ("done", "blocked", "failed", "timeout", "stopped", "refused", PLAYED)
 
 
 class Task(NamedTuple):
@@ -28,8 +29,9 @@ class Task(NamedTuple):
     share, as synapse.yaml does. `role` stands in for the agent's own, in the prompt and in
     what it is offered. `timeout` is in seconds. `folder` is where a client's process works; else
     where this one does. `intent` names the work: a second task of the same intent is the same work,
-    whatever its text says; without one, the project, the agent and the text decide. `force` spawns
-    it all the same.
+    whatever its text says; without one, the project, the agent and the text decide. With `once` it
+    is done once: where the same work, with the same engine, model, tools, limits and program, is
+    under way or was just done, that is its result.
     """
 
     text: str
@@ -46,7 +48,7 @@ class Task(NamedTuple):
     memory_tools: str | None = None
     intent: str | None = None
     folder: str | None = None
-    force: bool = False
+    once: bool = False
     tools: Mapping[str, Any] = {}
     max_reply: int | None = None
 
@@ -131,8 +133,10 @@ class Tree(NamedTuple):
 class Result(NamedTuple):
     """What came of a task. `usage`, `cost` and `overhead` are the run's own, `tree` is what it and
     all below it took. `spared`: the calls of tools that were not made, for their results were
-    there. `repeated`: this work had been done, or is being done, by that run already. `run` is
-    empty where a limit did not let it begin.
+    there. `repeated` is empty, or says that it is an earlier result: which run did this work
+    already, how long ago, and how it is done again. `run` is empty where a limit did not let it
+    begin. `played`: a scripted engine without a script of yours stood in for whoever should have
+    worked.
     """
 
     status: str
@@ -145,10 +149,11 @@ class Result(NamedTuple):
     why: str = ""
     entry: str | None = None
     debt: tuple[str, ...] = ()
-    repeated: bool = False
+    repeated: str = ""
     warnings: tuple[str, ...] = ()
     tree: Tree = Tree()
     spared: int = 0
+    played: bool = False
 
     @property
     def done(self) -> bool:
@@ -193,4 +198,5 @@ def result_of(run: str, fields: Mapping[str, object], text: str) -> Result:
         if isinstance(warnings, list | tuple)
         else (),
         spared=int(shares.get(GIVEN, 0)) if isinstance(shares, dict) else 0,
+        played=fields.get("played") is True,
     )

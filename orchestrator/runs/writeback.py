@@ -1,5 +1,5 @@
 """The entries that a run leaves in the memory when it ends, made from its outcome. Pure; the run
-store writes them.
+store writes them. A run that was played leaves none.
 
 An entry carries a summary; the whole text lies in the run's folder, which its evidence names. A run
 that failed or ran out of time says so, with what is known. What concerns the operator alone (a key,
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from orchestrator.runs.task import Outcome, Result
+from orchestrator.runs.task import PLAYED, Outcome, Result
 from synapse.privacy.personal import concealed
 
 LONGEST = 600  # characters of an entry
@@ -24,6 +24,9 @@ FIRST_WORDS = {
 }
 
 
+NOBODY = "(played: no model and no program of the user's worked on it)"
+
+
 class Note(NamedTuple):
     """An entry to be written for the run's agent; `key` makes it once, `evidence` is where all of
     it lies, for who can open files.
@@ -35,6 +38,14 @@ class Note(NamedTuple):
     key: str
     evidence: str | None = None
     tags: tuple[str, ...] = ("run",)
+
+
+def as_played(outcome: Outcome) -> Outcome:
+    """Return the outcome of a run at which nobody worked: marked in its text, and not done."""
+    text = f"({PLAYED}) {outcome.text}" if outcome.text else ""
+    if outcome.status != "done":
+        return outcome._replace(text=text)
+    return outcome._replace(status=PLAYED, text=text, why=NOBODY)
 
 
 def settle(run: str, project: str, outcome: Outcome) -> list[Note]:

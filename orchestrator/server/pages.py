@@ -13,6 +13,7 @@ from urllib.parse import quote, urlencode
 from fastapi import Depends, FastAPI, Query, Request, Response
 from fastapi.responses import RedirectResponse
 
+from orchestrator.engines.choice import NotNamed
 from orchestrator.reports.changes import changes
 from orchestrator.reports.details import detail, receipt_json
 from orchestrator.reports.lanes import busiest, lanes
@@ -156,7 +157,7 @@ def ask(
     prompt.
     """
     run, text = find_run(asked, id), fields.get("body", "")
-    begin, task = begin_of(request), question(asked, run, text)
+    begin, task = begin_of(request), question(asked, run, text, "once" in fields)
     if begin is None or task is None:
         memory.tell(
             f"agent:{run['agent']}", text, priority="important", re=run.get("entry")
@@ -171,6 +172,11 @@ def ask(
             name, did = begin(task).id, "begun"
         except LimitReached as limit:
             raise Conflict(f"no run may begin now: {limit}") from limit
+        except NotNamed as error:
+            raise Conflict(
+                f"no engine is named for {run['agent']}, and the daemon has no key: begin it again"
+                " with one, or with `orchestrator up --serve --engine NAME`"
+            ) from error
     return RedirectResponse(f"/runs/{quote(name, safe='')}?did={did}", 303)
 
 

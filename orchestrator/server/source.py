@@ -37,11 +37,14 @@ def begin_of(request: Request) -> Begin | None:
     return begin
 
 
-def question(asked: Source, run: Fields, text: str) -> Task | None:
+def question(asked: Source, run: Fields, text: str, once: bool = False) -> Task | None:
     """Return the task that asks the agent of a run on: as the run was asked for, within the least
     of what limited it and the runs above it. None for a client's own run, which nobody begins.
     """
-    options: dict[str, Any] = dict(run.get("asked") or {})
+    about = dict(run.get("asked") or {})
+    options: dict[str, Any] = {
+        name: about[name] for name in Task._fields if name in about
+    }
     if "agent" not in options:
         return None
     line: Fields | None = run
@@ -56,7 +59,7 @@ def question(asked: Source, run: Fields, text: str) -> Task | None:
                 )
     result = f", whose result is {run['entry']}" if run.get("entry") else ""
     text = f"{text}\n\nThe operator asks this about your run {run['run']}{result}."
-    return Task(text, **options | {"intent": None, "force": False})
+    return Task(text, **options | {"intent": None, "once": once})
 
 
 def asked_to_stop(asked: Source, run: str) -> str | None:

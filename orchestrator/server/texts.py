@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from orchestrator.reports.rows import RunRow
+from orchestrator.reports.rows import ENDED_WELL, RunRow
 
 SECOND = 1_000_000
 SPACE = "\N{NARROW NO-BREAK SPACE}"  # as in the numbers of other pages
@@ -50,7 +50,7 @@ def called(row: RunRow) -> str:
 def outcome(row: RunRow) -> str:
     """Return what a run came to, or else what it is to do."""
     names = ["why", "summary", "task"]
-    if row.state == "done":
+    if row.state in ENDED_WELL:
         names = ["summary", "why", "task"]
     return next((str(row.fields[name]) for name in names if row.fields.get(name)), "")
 
@@ -65,6 +65,8 @@ def state_class(state: str) -> str:
         return "going"
     if state == "done":
         return "well"
+    if state in ENDED_WELL:
+        return ""
     return "wait" if state in ("blocked", "orphaned", "closed") else "critical"
 
 

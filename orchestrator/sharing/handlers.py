@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from orchestrator.engines.protocol import Call, Tool
 from orchestrator.runs import requirements
 from orchestrator.runs.records import Run, name
+from orchestrator.runs.repeats import earlier
 from orchestrator.runs.task import Result, Task
 from orchestrator.sessions.config import Handler, ToolResult
 from orchestrator.sessions.session import Session
@@ -166,12 +167,15 @@ def spawn_handler(context: ToolContext) -> Handler:
             view_budget=run.task.view_budget,
             max_reply=run.task.max_reply,
             tools=run.task.tools,
+            once=True,
         )
         try:
             id = name(agent, run.id, once)
             child = await context.start(task, parent=run, id=id)
         except LimitReached as limit:
             raise ToolFailed(for_a_model(limit)) from limit
+        if not child.running:
+            return await sharing.memory_thread(_earlier_result, sharing, run, child)
         return ToolResult(
             f"Started {child.id}. It works on its own; `wait` gives you what came of it."
         )
@@ -202,6 +206,16 @@ def wait_handler(context: ToolContext) -> Handler:
         return ToolResult("There is nothing to wait for.")
 
     return Handler(WAIT, wait)
+
+
+def _earlier_result(sharing: Sharing, run: Run, child: Run) -> ToolResult:
+    """Return the result of a run that did this work a moment ago, as this run is told it."""
+    store = sharing.run_store
+    how_old = earlier(child, store.store.clock()).partition(";")[0]
+    text = store.results_text(run, [store.result(child)], "results")
+    return ToolResult(
+        f"Nothing was started. This is {how_old}.\n{text}", {"read": [child.id]}
+    )
 
 
 def _check_arguments(tool: Tool, call: Call) -> None:

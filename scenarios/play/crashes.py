@@ -112,7 +112,12 @@ async def _live(supervisor: Supervisor, scenario: Scenario, seed: int) -> None:
         roots = [job for job in scenario.jobs if job.given is None]
         truth, steps = Truth(scenario, seed), steps_of(scenario, seed)
         tasks = [
-            Task(brief(scenario, job, steps, truth), job.agent, scenario.project)
+            Task(
+                brief(scenario, job, steps, truth),
+                job.agent,
+                scenario.project,
+                once=True,
+            )
             for job in roots
         ]
         await asyncio.gather(*(supervisor.spawn(task) for task in tasks))

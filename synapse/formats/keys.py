@@ -16,6 +16,7 @@ EXTENSION = "x-"
 RUN_BLOCKS = (
     "limits",
     "prices",
+    "engine",
     "engines",
     "tools",
     "schedule",
@@ -94,6 +95,7 @@ SETTINGS: Mapping[str, str] = {
     "prices.*.cached": "dollars for a million tokens read from the provider's cache",
     "prices.*.written": "dollars for a million tokens written to it",
     "prices.*.call": "dollars for each call",
+    "engine": "what runs agents for which nobody names one; else the provider whose key is set",
     "engines.*.kind": "which engine this name of yours stands for",
     "engines.*.*": "an option of that engine",
     "tools.*.shares": "true, false or whole: the same call of this tool gives the same result"

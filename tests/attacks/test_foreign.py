@@ -523,7 +523,7 @@ def test_it_is_asked_again_when_a_line_changes_and_not_for_another(
     assert work(shell, "--engine", "mine")[0] == 0
     path = place / "synapse.yaml"
     path.write_text(path.read_text().replace("[echo, done]", "[echo, other]"))
-    assert work(shell, "--engine", "mine", "--force")[0] == NotTrusted.exit_code
+    assert work(shell, "--engine", "mine")[0] == NotTrusted.exit_code
 
 
 def test_a_copy_and_a_move_are_asked_again(place, server, shell):

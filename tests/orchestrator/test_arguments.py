@@ -124,9 +124,7 @@ def test_the_arguments_of_a_supervisor(memory, name, wrong):
 def test_the_fields_of_a_task(memory, field):
     with Supervisor(memory, engine=Scripted(lambda seen: "Done.")) as supervisor:
         for what, value in WRONG.items():
-            task = Task(f"Work on {what}", "eng-a", force=True)._replace(
-                **{field: value}
-            )
+            task = Task(f"Work on {what}", "eng-a")._replace(**{field: value})
             before = memory.store.log.mark()
             if refusal(what, partial(supervisor.run, task)) is not None:
                 assert memory.store.log.mark() == before, (
@@ -142,7 +140,7 @@ def test_the_fields_of_a_team(memory, field):
             refusal(what, partial(team.run, supervisor, f"{field} {what}"))
 
 
-@pytest.mark.parametrize("wrong", ["supervisor", "brief", "project", "force"])
+@pytest.mark.parametrize("wrong", ["supervisor", "brief", "project", "once"])
 def test_the_arguments_of_a_team(memory, wrong):
     for what, value in WRONG.items():
         with Supervisor(memory, engine=Scripted(lambda seen: "Done.")) as supervisor:
@@ -287,6 +285,6 @@ def test_the_values_that_are_right_pass(memory):
             supervisor.run(
                 Task("Work", "eng-a", max_usd=1, timeout=30, view_budget="500")
             ).status
-            == "done"
+            == "played"
         )
     assert issubclass(Run, tuple)

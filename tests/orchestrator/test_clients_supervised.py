@@ -205,7 +205,7 @@ print(json.dumps({{{{"text": "Fine." if been else "", "session": "s-1"}}}}))
             resume=["--resume", "{session}"],
         )
         engine.client = engine.client._replace(lost="no such session")
-        result = run(mem, engine, force=True)
+        result = run(mem, engine)
         (tmp_path / "been").unlink()
         lines = list(Folder(mem.store.root, result.run).lines("ledger.jsonl"))
         labels[lose] = [

@@ -218,7 +218,7 @@ def test_what_is_over_holds_nothing(ground):
     here.spawn("Push it", "eng-a", "web")
     rule(here, ttl="1h")
     here.time.elapsed += 4_000
-    here.spawn("Push it", "eng-a", "web", force=True)
+    here.spawn("Push it", "eng-a", "web")
     assert len(made) == 2
 
 

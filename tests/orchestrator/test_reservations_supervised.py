@@ -39,7 +39,7 @@ class Silent(Frugal):
 def together(here, runs):
     async def all_of_it():
         async with here.supervisor:
-            tasks = [Task(f"Part {n}", "eng-a", force=True) for n in range(runs)]
+            tasks = [Task(f"Part {n}", "eng-a") for n in range(runs)]
             return await asyncio.gather(*map(here.supervisor.spawn, tasks))
 
     return here.time.run(all_of_it())

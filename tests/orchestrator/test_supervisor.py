@@ -280,7 +280,7 @@ def test_of_supervisors_that_begin_the_same_work_one_does(mem):
             ) as supervisor,
         ):
             together.wait()
-            return supervisor.run(Task("The very same", "eng-a"))
+            return supervisor.run(Task("The very same", "eng-a", once=True))
 
     with ThreadPoolExecutor(4) as crew:
         results = list(crew.map(begin, range(4)))
@@ -297,7 +297,7 @@ def test_a_race_that_was_lost_counts_as_no_child(world):
     budget = here.supervisor.run_store.costs.budget
     agent = here.supervisor.run_store.agent("eng-a")
     parent = here.known(here.spawn("Lead it", "lead").run)
-    task = Task("The very same", "eng-a")
+    task = Task("The very same", "eng-a", once=True)
     here.time.elapsed += 3_600
     admit = budget.admit
     about = (here.supervisor._pool.for_task, here.supervisor._pool.defaults(None))
@@ -451,13 +451,16 @@ def test_the_same_work_is_not_done_twice(world):
     calls = []
     here = world(lambda seen: calls.append(1) or "Done once.")
     first = here.spawn("Fix  the page", "eng-a", project="web")
-    again = here.spawn("fix the page", "eng-a", project="web")
-    assert (again.run, again.text, again.repeated) == (first.run, "Done once.", True)
+    once = {"project": "web", "once": True}
+    again = here.spawn("fix the page", "eng-a", **once)
+    assert (again.run, again.text) == (first.run, "Done once.")
+    assert again.repeated.startswith(f"an earlier result: {first.run} did it ")
     assert len(calls) == 1
-    other = here.spawn("fix the page", "eng-a", project="web", force=True)
+    other = here.spawn("fix the page", "eng-a", project="web")
     assert other.run != first.run
     here.time.elapsed += 3_600
-    assert here.spawn("fix the page", "eng-a", project="web").run not in (first.run,)
+    late = here.spawn("fix the page", "eng-a", **once)
+    assert late.run not in (first.run, other.run)
 
 
 def test_what_failed_may_be_tried_again(world):

@@ -9,11 +9,11 @@ from orchestrator import Supervisor, Team
 from orchestrator.cli import main
 from orchestrator.cli.work.example import AGENTS, TEAM
 from orchestrator.engines.scripted import Move, Scripted
-from orchestrator.example_team import play
 from orchestrator.spend.limits import Limits
 from orchestrator.team import Part, parts, team_of
 from synapse.cli import main as memory_shell
 from synapse.formats.declared import parse_agent
+from tests.team_play import play
 
 ROLES = {
     "cto": "cto",
@@ -410,7 +410,7 @@ def test_what_keeps_a_project_from_being_done_stands_until_it_is(mem, team):
     (blocker,) = mem.as_agent("qa").read(namespace="blockers/hello")
     assert (blocker.author, blocker.priority) == ("lead", "critical")
     assert blocker.body == f"Blocked: the project is not done: {report.why}"
-    assert act(mem, team, play, force=True).done
+    assert act(mem, team, play).done
     assert list(mem.as_agent("qa").read(namespace="blockers/hello")) == []
 
 
@@ -468,8 +468,8 @@ def test_engineers_of_one_role_see_what_came_of_each_other_s_work(
         "e1",
         "--project",
         project,
-        "--engine",
-        "scripted",
+        "--script",
+        "tests.team_play:builds",
         "--quiet",
         "Build the API",
     ]
@@ -492,7 +492,7 @@ def test_engineers_of_one_role_see_what_came_of_each_other_s_work(
         )
         == 0
     )
-    assert "Done: Finished: Build the API" in capsys.readouterr().out
+    assert "Done: The API is built." in capsys.readouterr().out
 
 
 def test_members_of_a_project_are_addressed_and_write_in_it(tmp_path, capsys):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from orchestrator.cli.frame.describe import describe_result
-from orchestrator.cli.frame.engines import choose_engine, open_supervisor, with_servers
+from orchestrator.cli.frame.engines import open_supervisor, with_servers
 from orchestrator.cli.frame.options import engine_options, tool_options
+from orchestrator.reports.rows import ENDED_WELL
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options
 from synapse.cli.frame.show import one_line
@@ -30,7 +31,7 @@ def resume(call: Call) -> int:
     from orchestrator.cli.frame.live import run_and_show
 
     args = call.args
-    with open_supervisor(call, choose_engine(args.engine)) as supervisor:
+    with open_supervisor(call) as supervisor:
         work = with_servers(supervisor, args.mcp, lambda: _resume_all(supervisor))
         ending = run_and_show(supervisor, work, quiet=args.quiet or call.json)
     results, waiting = ending.value
@@ -44,7 +45,9 @@ def resume(call: Call) -> int:
     )
     if waiting:
         call.note(LEFT)
-    return ending.code(not waiting and all(result.done for result in results))
+    return ending.code(
+        not waiting and all(result.status in ENDED_WELL for result in results)
+    )
 
 
 async def _resume_all(supervisor: Supervisor) -> tuple[list[Result], dict[str, str]]:

@@ -9,7 +9,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING
 
 from orchestrator.cli.frame.figures import format_memory, format_money, format_tokens
-from orchestrator.reports.rows import RunRow, Source
+from orchestrator.reports.rows import ENDED_WELL, RunRow, Source
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.show import WIDTH, clean, first, one_line
 
@@ -34,7 +34,9 @@ def waiting_lines(rows: Iterable[RunRow]) -> list[str]:
 def describe_outcome(row: RunRow) -> str:
     """Return in a line what came of a run, or its task."""
     fields = row.fields
-    names = ("summary", "why") if fields.get("status") == "done" else ("why", "summary")
+    names = (
+        ("summary", "why") if fields.get("status") in ENDED_WELL else ("why", "summary")
+    )
     return first(
         str(fields.get(names[0]) or fields.get(names[1]) or fields.get("task", ""))
     )
@@ -50,7 +52,7 @@ def describe_result(result: Result) -> str:
     """Return in a line or two how a run ended, what it and all below it took, and what memory took
     and spared of that.
     """
-    repeated = ", as it did before (--force repeats it)" if result.repeated else ""
+    repeated = f" ({result.repeated})" if result.repeated else ""
     line = f"{result.run or 'not begun'}: {result.status}{repeated}"
     if result.run:
         memory = f"{format_memory(result.overhead)}, and spared {_spared(result)}"

@@ -1,13 +1,15 @@
-"""Engines that the options of a verb name, and a supervisor with them. Without a name it is the
-engine that there is a key for, else the scripted one.
+"""Engines that the options of a verb name, and a supervisor with them. Without a name it is what
+synapse.yaml names, else the engine that there is a key for, else none: then no run begins.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from orchestrator.engines.choice import KEYS, MODELS, SCRIPTED, NotNamed, chosen
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Usage
 
@@ -18,26 +20,50 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Work = Callable[[], Awaitable[T]]
 
-KEYS = (("anthropic", "ANTHROPIC_API_KEY"), ("openai", "OPENAI_API_KEY"))
-MODELS = {"anthropic": "claude-sonnet-5", "openai": "gpt-5.4-mini"}
+
+class NoEngineNamed(Usage):
+    """No engine is named, and there is no key: nothing was begun."""
 
 
-def choose_engine(name: str | None, env: Mapping[str, str] = os.environ) -> str:
-    """Return the engine of this name; for `auto`, or none, the first that there is a key for."""
+def choose_engine(
+    call: Call, name: str | None, script: str | None = None
+) -> str | None:
+    """Return the engine of this name; for `auto`, or none, the scripted one where its script is
+    given, else what synapse.yaml names or the first that there is a key for; None where nothing is.
+    """
     if name not in (None, "auto"):
         return str(name)
-    return next((engine for engine, key in KEYS if env.get(key)), "scripted")
+    if script:
+        return SCRIPTED
+    return chosen(dict(call.memory.store.settings.other), os.environ).engine
+
+
+@contextmanager
+def shell_errors() -> Iterator[None]:
+    """Tell how the shell names an engine, where a run that is begun inside has none."""
+    try:
+        yield
+    except NotNamed as error:
+        keys = " or ".join(f"export {key}=..." for _, key in KEYS)
+        raise NoEngineNamed(
+            f"no engine is named for {error.agent}, and no key is set: nothing was begun\n"
+            f"to have it done:  {keys}, or --engine NAME\n"
+            f"to play it, with nobody at work:  --engine {SCRIPTED}",
+            agent=error.agent,
+        ) from error
 
 
 def model_of(
-    engine: str, model: str | None, models: Mapping[str, str] = MODELS
+    engine: str | None, model: str | None, models: Mapping[str, str] = MODELS
 ) -> str | None:
+    """Return the model that is named, else the one for this engine."""
+    engine = engine or ""
     return model or models.get(engine) or MODELS.get(engine)
 
 
-def make_engine(engine: str, script: str | None) -> str | Engine:
+def make_engine(engine: str | None, script: str | None) -> str | Engine | None:
     """Return the engine by its name; the scripted one with its script, where one is given."""
-    if engine != "scripted" or not script:
+    if engine != SCRIPTED or not script:
         return engine
     from orchestrator.engines.scripted import Scripted
 
@@ -108,11 +134,12 @@ def program_in(dotted: str) -> str | None:
     return None
 
 
-def open_supervisor(call: Call, engine: str) -> Supervisor:
+def open_supervisor(call: Call) -> Supervisor:
     """Return a supervisor of this workspace, with what the options say."""
     from orchestrator.supervisor import Supervisor
 
     args = call.args
+    engine = choose_engine(call, args.engine, args.script)
     model = model_of(engine, args.model)
     _find_modules_here()
     for name in filter(None, (*(getattr(args, "tool", None) or ()), args.script)):

@@ -28,7 +28,7 @@ def engine_options(parser: Options) -> None:
     add(
         "--engine",
         metavar="E",
-        help="where the agent's file names none (default: by the key there is)",
+        help="where the agent's file names none (default: synapse.yaml's, or by the key)",
     )
     add("--model", metavar="M", help="where the agent's file names none")
     add(

@@ -19,7 +19,7 @@ from orchestrator.cli.frame.figures import (
     mark_estimate,
 )
 from orchestrator.cli.frame.grid import grid
-from orchestrator.reports.rows import RunRow, find_runs, run_rows
+from orchestrator.reports.rows import ENDED_WELL, RunRow, find_runs, run_rows
 from orchestrator.reports.trees import Node, trees
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options
@@ -86,7 +86,7 @@ def _undone(call: Call) -> list[dict[str, Any]]:
         source, state="ended", agent=call.args.agent, project=call.args.project
     )
     recent = [run for run in ended if run.get("ended_at", 0) >= since]
-    return [run for run in recent if run.get("status") != "done"][:NEWEST]
+    return [run for run in recent if run.get("status") not in ENDED_WELL][:NEWEST]
 
 
 def format_runs(rows: list[RunRow], *, everything: bool) -> str:
@@ -121,7 +121,7 @@ def _row(row: RunRow) -> list[str]:
 def _why(row: RunRow) -> str:
     return (
         ""
-        if row.state in ("running", "closed", "orphaned", "done")
+        if row.state in ("running", "closed", "orphaned", *ENDED_WELL)
         else str(row.fields.get("why", ""))
     )
 

@@ -9,7 +9,7 @@ import time
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.cli.frame.engines import choose_engine, open_supervisor
+from orchestrator.cli.frame.engines import open_supervisor
 from orchestrator.cli.frame.options import engine_options
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options
@@ -52,7 +52,7 @@ def up(call: Call) -> None:
         return _detach(call)
     import asyncio
 
-    with open_supervisor(call, choose_engine(call.args.engine)) as supervisor:
+    with open_supervisor(call) as supervisor:
         asyncio.run(_stay(call, supervisor, address if call.args.serve else None))
     return None
 

@@ -24,8 +24,8 @@ lead: lead
 engineers: [eng-backend, eng-frontend]
 qa: qa
 
-# auto: anthropic or openai, where ANTHROPIC_API_KEY or OPENAI_API_KEY is set; else scripted. Or any other engine:
-# claude-code, codex, gemini, openclaw, process. `engine:` in an agent's file goes before this.
+# auto: anthropic or openai, where ANTHROPIC_API_KEY or OPENAI_API_KEY is set; else no work begins. Or any other
+# engine: claude-code, codex, gemini, openclaw, process. `engine:` in an agent's file goes before this.
 engine: auto
 models:
   anthropic: claude-sonnet-5

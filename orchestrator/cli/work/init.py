@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from orchestrator.cli.work.example import AGENTS, SETTINGS, TEAM
+from orchestrator.engines.choice import KEYS, SCRIPTED
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options
 from synapse.cli.frame.show import clean
@@ -75,5 +76,9 @@ def _format_ready(root: str, files: list[str]) -> str:
         [
             *lines,
             f'Try: orchestrator {option}team --project hello --brief "Say what you know"',
+            *_NO_KEY[: not any(os.environ.get(key) for _, key in KEYS)],
         ]
     )
+
+
+_NO_KEY = (f"No key is set: add `--engine {SCRIPTED}` to play it, with nobody at work",)

@@ -11,11 +11,13 @@ from orchestrator.cli.frame.engines import (
     choose_engine,
     model_of,
     open_supervisor,
+    shell_errors,
     takes_tools,
     with_servers,
 )
 from orchestrator.cli.frame.figures import format_money
 from orchestrator.cli.frame.options import engine_options, read_text, tool_options
+from orchestrator.reports.rows import ENDED_WELL
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options
 from synapse.cli.frame.parse import decimal, seconds
@@ -88,9 +90,9 @@ def run_options(parser: Options) -> None:
         help="name of the intent: the same intent is the same work",
     )
     add(
-        "--force",
+        "--once",
         action="store_true",
-        help="do it even if it is being done, or was just done",
+        help="not again where it is being done, or was just done",
     )
     tool_options(parser)
     add(
@@ -106,24 +108,22 @@ def budget(text: str) -> int | str:
 
 def run(call: Call) -> int:
     args = call.args
-    task, engine = _task(call), choose_engine(args.engine)
+    task = _task(call)
     if args.dry_run:
-        return _dry_run(call, task, engine)
+        return _dry_run(call, task)
     from orchestrator.cli.frame.live import run_and_show
 
-    if engine == "scripted" and args.engine is None and not args.script:
-        call.note(
-            "no key is set (ANTHROPIC_API_KEY, OPENAI_API_KEY): a scripted agent only"
-            " repeats its task"
-        )
-    with open_supervisor(call, engine) as supervisor:
+    with shell_errors(), open_supervisor(call) as supervisor:
         work = with_servers(supervisor, args.mcp, lambda: supervisor.spawn(task))
         ending = run_and_show(supervisor, work, quiet=args.quiet or call.json)
     result: Result = ending.value
-    call.show(result.fields, lambda: clean_text(result.text))
-    if not args.quiet or not result.done:
+    call.show(
+        result.fields,
+        lambda: "\n".join(filter(None, (result.repeated, clean_text(result.text)))),
+    )
+    if not args.quiet or not (result.done or result.played):
         call.note(describe_result(result))
-    return ending.code(result.done)
+    return ending.code(result.status in ENDED_WELL)
 
 
 def _task(call: Call) -> Task:
@@ -132,7 +132,7 @@ def _task(call: Call) -> Task:
     args = call.args
     text = read_text(args.task)
     names = "view_budget max_tokens max_usd max_turns max_reply timeout".split()
-    names += "memory_tools intent force".split()
+    names += "memory_tools intent once".split()
     options: dict[str, Any] = {name: getattr(args, name) for name in names}
     return Task(text, args.agent, args.project, **options)
 
@@ -140,19 +140,20 @@ def _task(call: Call) -> Task:
 # -- before the spend ------------------------------------------------------------------------------
 
 
-def _dry_run(call: Call, task: Task, engine: str) -> int:
+def _dry_run(call: Call, task: Task) -> int:
     from orchestrator.engines.protocol import declared
     from orchestrator.preview import preview
 
+    engine = choose_engine(call, call.args.engine, call.args.script)
     agent = call.memory.store.agents().get(task.agent)
     if agent and agent.engine and not call.args.engine:
         engine = agent.engine
     has_model = agent is not None and bool(agent.model)
     task = task._replace(model=None if has_model else call.args.model)
     engines = dict(call.memory.store.settings.other).get("engines")
-    kind, options = declared(engines, engine)
+    kind, options = declared(engines, engine) if engine else (None, {})
     model = model_of(engine, call.args.model) or options.get("model")
-    has_tools = takes_tools(kind, by_person=kind == call.args.engine)
+    has_tools = kind is None or takes_tools(kind, by_person=kind == call.args.engine)
     estimate = preview(call.memory, task, engine, has_tools, model)
     call.show(
         lambda: _as_json(estimate),
@@ -178,7 +179,9 @@ def _as_json(estimate: Preview) -> dict[str, Any]:
 def _estimate(estimate: Preview) -> str:
     from orchestrator.prompts.receipt import explain
 
-    if estimate.turn is None:
+    if estimate.engine is None:
+        price = "not known, for no engine is named and no key is set"
+    elif estimate.turn is None:
         price = (
             f"the price of {estimate.model} is not known"
             if estimate.model

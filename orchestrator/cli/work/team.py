@@ -11,7 +11,12 @@ from orchestrator.cli.frame.describe import (
     describe_result,
     describe_tree,
 )
-from orchestrator.cli.frame.engines import choose_engine, make_engine, model_of
+from orchestrator.cli.frame.engines import (
+    choose_engine,
+    make_engine,
+    model_of,
+    shell_errors,
+)
 from orchestrator.cli.frame.figures import format_money, format_tokens
 from orchestrator.cli.frame.grid import grid
 from orchestrator.cli.frame.options import engine_options, read_text
@@ -39,7 +44,7 @@ def team_options(parser: Options) -> None:
         metavar="FILE",
         help="who takes part (default: team.yaml in the workspace)",
     )
-    add("--force", action="store_true", help="do again what was just done")
+    add("--once", action="store_true", help="do nothing again that was just done")
     engine_options(parser)
 
 
@@ -54,19 +59,22 @@ def team(call: Call) -> int:
     members = Team.from_yaml(args.file or os.path.join(root, "team.yaml"))
     if not args.engine and ":" in members.engine:
         raise no_engine(members.engine)  # a class is named by a person, not by a file
-    engine = choose_engine(args.engine or members.engine)
+    engine = choose_engine(call, args.engine or members.engine, args.script)
     model = model_of(engine, args.model, members.models)
     script = args.script or _trusted_script(call, args.file, members.script)
     kind = make_engine(engine, script if engine == "scripted" else None)
-    with Supervisor(call.memory, engine=kind, model=model) as supervisor:
-        work = members.run(supervisor, brief, args.project, args.force)
+    with (
+        shell_errors(),
+        Supervisor(call.memory, engine=kind, model=model) as supervisor,
+    ):
+        work = members.run(supervisor, brief, args.project, args.once)
         ending = run_and_show(supervisor, work, quiet=args.quiet or call.json)
     report: Report = ending.value
     call.show(lambda: _as_json(report), lambda: _format_report(report))
     for result in report.runs:
-        if not result.done:
+        if not result.done and not report.played:
             call.note(describe_result(result))
-    return ending.code(report.done)
+    return ending.code(report.done or report.played)
 
 
 def _trusted_script(call: Call, file: str | None, script: str | None) -> str | None:
@@ -105,6 +113,10 @@ def _format_report(report: Report) -> str:
         for result in report.runs
     ]
     end = f"The project is {report.status}{f': {clean_text(report.why)}' if report.why else ''}."
+    if report.played:
+        end = "The project was played: nobody worked on it, and nothing is done."
     table = grid(HEADERS, rows, HEADERS[2:4])
     total = f"In all {describe_tree(report.tree)}."
-    return f"{clean_text(report.text)}\n\n{table}\n\n{total}\n{fill(end, WIDTH)}"
+    earlier = report.runs[0].repeated if report.runs else ""
+    text = "\n".join(filter(None, (earlier, clean_text(report.text))))
+    return f"{text}\n\n{table}\n\n{total}\n{fill(end, WIDTH)}"

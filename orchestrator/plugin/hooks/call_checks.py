@@ -158,7 +158,11 @@ class CallChecks:
             key = f"alike {run['run']} {run['state']}"
             task = str(run["task"])[:LONGEST]
             is_known = run["run"] == worker.run or key in worker.told
-            if is_known or similar(task, event.prompt[:LONGEST]) < ALIKE:
+            if (
+                is_known
+                or run.get("played")
+                or similar(task, event.prompt[:LONGEST]) < ALIKE
+            ):
                 continue
             who, lease_name = f"(run {run['run']}", str(run.get("holder"))
             if run["state"] == "running" and lives(self.workers.root, lease_name):

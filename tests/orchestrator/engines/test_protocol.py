@@ -73,11 +73,12 @@ def test_a_thinking_script_is_interrupted():
     assert asyncio.run(rung()).stop == "interrupted"
 
 
-def test_the_default_script_does_its_task():
-    assert (
-        asyncio.run(protocol.load("scripted").step(REQUEST, asyncio.Event())).text
-        == "Finished: Fix the page"
-    )
+def test_the_default_script_does_nothing_and_says_so():
+    engine = protocol.load("scripted")
+    assert engine.played
+    assert not Scripted(lambda seen: "Done.").played
+    text = asyncio.run(engine.step(REQUEST, asyncio.Event())).text
+    assert text == "Nobody did this: Fix the page"
 
 
 def test_importing_loads_no_sdk():

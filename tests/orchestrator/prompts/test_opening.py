@@ -238,9 +238,7 @@ def test_what_the_tasks_words_find_is_whole_at_the_end(world):
     assert receipt.why.startswith(
         f"{receipt.tokens['view']} tokens: 2 found by the task's words (p 0.3)"
     )
-    exact, _ = prompt_of(
-        ground, ground.spawn(NEEDS, "eng-a", view_budget=600, force=True)
-    )
+    exact, _ = prompt_of(ground, ground.spawn(NEEDS, "eng-a", view_budget=600))
     assert exact.count("The retry limit of service 3 is v3f00x.") == 1, (
         "so with a number that was asked for"
     )
@@ -351,4 +349,4 @@ def test_a_prompt_that_pays_is_made_again_to_the_byte(world):
     )
     assert again.memory == memory
     assert again.sha256 == receipt.prompt
-    assert prompt_of(ground, ground.spawn(NEEDS, "eng-a", force=True))[0] != memory
+    assert prompt_of(ground, ground.spawn(NEEDS, "eng-a"))[0] != memory

@@ -20,8 +20,8 @@ def test_the_answer_of_a_run_that_ended_lately_is_given_again(world, later, repe
     first = here.spawn("Work", "eng-a")
     ended = here.run(first).fields["ended_at"]
     here.time.elapsed += (ended - here.time()) / SECOND + 600 + later
-    again = here.spawn("Work", "eng-a")
-    assert again.repeated is repeated
+    again = here.spawn("Work", "eng-a", once=True)
+    assert bool(again.repeated) is repeated
     assert (again.run == first.run) is repeated
 
 
@@ -94,7 +94,7 @@ def test_work_that_sounds_like_what_another_is_at_is_warned_of(
 def test_only_what_was_done_is_an_answer(world, reply, again):
     here = world(lambda seen: reply)
     first = here.spawn("Work", "eng-a")
-    assert here.spawn("work.", "eng-a").repeated is again
+    assert bool(here.spawn("work.", "eng-a", once=True).repeated) is again
     assert len(here.supervisor.run_store.runs.all()) == (1 if again else 2)
     assert here.run(first).fields["intent"].startswith("intent:")
 
@@ -108,20 +108,20 @@ def admitted(here, text, id, parent=None, by=None, **more):
     return supervisor.run_store.admission.admit(task, parent, id, *about)
 
 
-def test_work_that_is_under_way_is_not_begun_again(world):
+def test_work_that_is_under_way_is_not_begun_again_where_it_is_to_be_once(world):
     here = world(done)
     first, repeated = admitted(here, "Work", "eng-a-1")
     assert (first.id, first.running, repeated) == ("eng-a-1", True, False)
-    again, repeated = admitted(here, "Work.", "eng-a-2")
+    again, repeated = admitted(here, "Work.", "eng-a-2", once=True)
     assert (again.id, repeated) == ("eng-a-1", True)
-    forced, repeated = admitted(here, "Work", "eng-a-3", force=True)
-    assert (forced.id, repeated) == ("eng-a-3", False)
-    assert "intent" not in forced.fields
-    other, repeated = admitted(here, "Work", "eng-b-1", agent="eng-b")
+    anew, repeated = admitted(here, "Work", "eng-a-3")
+    assert (anew.id, repeated) == ("eng-a-3", False)
+    assert anew.fields["intent"] == first.fields["intent"]
+    other, repeated = admitted(here, "Work", "eng-b-1", agent="eng-b", once=True)
     assert (other.id, repeated) == ("eng-b-1", False)
     one, repeated = admitted(here, "Draw it", "eng-a-4", intent="the page")
     same, again = admitted(
-        here, "Paint it", "eng-b-2", intent="The page", agent="eng-b"
+        here, "Paint it", "eng-b-2", intent="The page", agent="eng-b", once=True
     )
     assert (same.id, repeated, again) == (one.id, False, True)
 
@@ -165,7 +165,7 @@ def test_of_two_that_begin_the_same_work_in_one_moment_one_does(world):
         admit(*about)
 
     budget.admit = beaten
-    run, repeated = admitted(here, "Work", "eng-a-2")
+    run, repeated = admitted(here, "Work", "eng-a-2", once=True)
     assert (run.id, repeated) == ("eng-a-1", True)
     assert budget.standing("department:web").runs == 1
 

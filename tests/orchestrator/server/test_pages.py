@@ -2,9 +2,11 @@
 
 import re
 
+from orchestrator.engines.choice import NotNamed
 from orchestrator.prompts.receipt import Receipt
 from orchestrator.reports.rows import Source, find_run
 from orchestrator.runs.files.folder import RECEIPT
+from orchestrator.runs.records import Runs
 from orchestrator.server.source import question
 
 PAGES = ("/runs", "/lanes", "/costs", "/unread-results", "/wakes")
@@ -138,6 +140,37 @@ def test_a_finished_run_is_asked_on(worked, browser):
     assert browser.post("/runs/eng-1/ask", data={"body": ""}).status_code >= 400
 
 
+def test_a_question_without_an_engine_is_refused_and_says_what_to_do(site, browser):
+    def begin(task):
+        raise NotNamed(task.agent)
+
+    asked = {"agent": "eng-a", "project": "web"}
+    site.office.begin("eng-1", asked=asked)
+    site.office.end("eng-1")
+    site.app.state.begin = begin
+    answer = browser.post("/runs/eng-1/ask", data={"body": "Which port?"})
+    assert answer.status_code == 409
+    assert "no engine is named for eng-a" in answer.text
+    assert "--engine NAME" in answer.text
+
+
+def test_a_question_is_asked_again_unless_it_is_to_be_once(site, browser):
+    begun = []
+
+    def begin(task):
+        begun.append(task)
+        return Runs(site.memory.store).get("eng-1")
+
+    site.office.begin(
+        "eng-1", asked={"agent": "eng-a", "project": "web", "force": True}
+    )
+    site.office.end("eng-1")
+    site.app.state.begin = begin
+    for more in ({}, {"once": "1"}):
+        browser.post("/runs/eng-1/ask", data={"body": "Which port?", **more})
+    assert [task.once for task in begun] == [False, True]
+
+
 def test_a_run_says_what_would_be_different_now(site, browser):
     eng, other = (site.memory.as_agent(id) for id in ("eng-a", "eng-b"))
     holds, ends = (
@@ -177,7 +210,7 @@ def since(browser, run):
 
 def test_what_asks_a_run_on_is_bound_as_it_was(site):
     """By the least that limited it and those above it; a client's own run is begun by nobody."""
-    about = {"agent": "eng-a", "project": "web", "intent": "api", "force": True}
+    about = {"agent": "eng-a", "project": "web", "intent": "api", "once": True}
     site.office.begin("lead-1", agent="lead", asked={"agent": "lead", "max_usd": 0.5})
     for run, limits in (
         ("eng-1", {"max_usd": 2.0, "max_turns": 3}),
@@ -189,7 +222,7 @@ def test_what_asks_a_run_on_is_bound_as_it_was(site):
     source = Source(site.memory.store, site.memory.store.root)
     task = question(source, find_run(source, "eng-1"), "Which port?")
     assert (task.max_usd, task.max_turns, task.max_tokens) == (0.5, 3, None)
-    assert (task.agent, task.project, task.intent, task.force) == (
+    assert (task.agent, task.project, task.intent, task.once) == (
         *("eng-a", "web", None, False),
     )
     assert task.text.startswith("Which port?\n")

@@ -530,7 +530,7 @@ def test_who_needs_review_gets_results_and_shares_none(ground):
     crowd(here, ["junior"])
     assert (results(here), claims(here)) == ([], [])
     crowd(here, ["eng-a"])
-    (third,) = crowd(here, ["junior"], force=True)
+    (third,) = crowd(here, ["junior"])
     assert len(digging.made) == 2
     assert shares(here, third) == {"given": 1}
 
@@ -582,9 +582,9 @@ def test_a_result_is_stale_once_a_file_that_it_read_has_changed(ground, tmp_path
     (fourth,) = crowd(here, ["lead"])
     assert fourth.text == "six", "a lower authority replaces it as well"
     assert [entry.author for entry in results(here)] == ["lead"]
-    assert "Not called" in crowd(here, ["eng-a"], force=True)[0].text
+    assert "Not called" in crowd(here, ["eng-a"])[0].text
     path.unlink()
-    (last,) = crowd(here, ["eng-b"], force=True)
+    (last,) = crowd(here, ["eng-b"])
     assert "Error" in last.text, "without the file, it is called"
     assert len(made) == 4
 

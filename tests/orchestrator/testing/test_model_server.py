@@ -433,7 +433,7 @@ def test_it_runs_as_a_program(tmp_path):
             connection.request("POST", "/v1/messages", json.dumps(MESSAGES))
             assert (
                 json.loads(connection.getresponse().read())["content"][0]["text"]
-                == "Finished: Fix it"
+                == "Nobody did this: Fix it"
             )
             process.send_signal(signal.SIGTERM)
             assert process.wait(20) == 0

@@ -15,6 +15,7 @@ from orchestrator import Supervisor, Task
 from orchestrator.cli.frame import engines
 from orchestrator.cli.frame.live import NOT_DONE
 from orchestrator.cli.work import example
+from orchestrator.engines.scripted import Scripted
 from synapse.formats.declared import parse_agent
 from tests.trusted import trust
 
@@ -25,8 +26,10 @@ def blocked(seen):
 def says_blocked(seen):
     return "Blocked: there is no key."
 def team_blocked(seen):
-    from orchestrator.example_team import play
+    from tests.team_play import play
     return says_blocked(seen) if "eng-backend" in seen.system.split("\\n")[0] else play(seen)
+def works(seen):
+    return "It is done."
 def stuck(seen):
     return Move("Never said", takes=60)
 def doubles(seen):
@@ -43,8 +46,10 @@ def hostile(seen):
 
 @pytest.fixture
 def here(run, tmp_path, monkeypatch):
-    """The example workspace, and a module of scripts beside it."""
+    """The example workspace, where agents are played, and a module of scripts beside it."""
     assert run("init").code == 0
+    with (tmp_path / "shared-memory" / "synapse.yaml").open("a") as file:
+        file.write("engine: scripted\n")
     (tmp_path / "plays.py").write_text(PLAYS)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.delitem(sys.modules, "plays", raising=False)
@@ -82,23 +87,24 @@ def test_init_leaves_what_is_there(here, run):
 
 
 def test_run(here, run):
-    done = run("run", "--agent", "eng-backend", "--project", "web", "Fix it")
-    assert (done.code, done.out) == (0, "Finished: Fix it\n")
-    assert "no key is set" in done.err
+    words = ("--agent", "eng-backend", "--project", "web", "--script", "plays:works")
+    done = run("run", *words, "Fix it")
+    assert (done.code, done.out) == (0, "It is done.\n")
     (last,) = [line for line in done.err.splitlines() if ": done; " in line]
     assert last.startswith("eng-backend-")
     assert re.search(
         r"; memory took \d+, [\d.]+% of the \d+ of its work, and spared no call", last
     )
     assert "overhead" not in done.err
-    assert any("says     Finished: Fix it  (" in line for line in done.err.splitlines())
+    assert any("says     It is done.  (" in line for line in done.err.splitlines())
 
 
 def test_run_json_is_the_result_alone(here, run):
-    done = run("run", "--agent", "eng-backend", "--json", "Fix it")
+    words = ("--agent", "eng-backend", "--script", "plays:works", "--json")
+    done = run("run", *words, "Fix it")
     assert (done.json["status"], done.json["text"], done.err) == (
         "done",
-        "Finished: Fix it",
+        "It is done.",
         "",
     )
     assert run("tree", "--json").json["trees"][0]["run"] == done.json["run"]
@@ -106,7 +112,7 @@ def test_run_json_is_the_result_alone(here, run):
 
 def test_run_reads_the_task_from_standard_input(here, shell):
     done = shell("run", "--agent", "eng-backend", "--quiet", stdin="Fix it\nat once\n")
-    assert (done.code, done.out) == (0, "Finished: Fix it\n")
+    assert (done.code, done.out) == (0, "(played) Nobody did this: Fix it\n")
     assert shell("run", "--agent", "eng-backend", stdin=" \n").code == 64
 
 
@@ -134,15 +140,13 @@ def test_run_ends_with_zero_only_when_it_is_done(here, run):
     assert (done.code, "limit of tokens" in done.err) == (NOT_DONE, True)
 
 
-def test_the_same_work_is_not_done_twice(here, run):
-    first = run("run", "--agent", "eng-backend", "--json", "Fix it").json["run"]
-    again = run("run", "--agent", "eng-backend", "fix  it")
-    assert "as it did before" in again.err
-    assert run("run", "--agent", "eng-backend", "--json", "Fix it").json["run"] == first
-    assert (
-        run("run", "--agent", "eng-backend", "--json", "--force", "Fix it").json["run"]
-        != first
-    )
+def test_once_the_same_work_is_not_done_twice(here, run):
+    words = ("run", "--agent", "eng-backend", "--script", "plays:works")
+    first = run(*words, "--json", "Fix it").json["run"]
+    again = run(*words, "--once", "fix  it")
+    assert again.out.startswith(f"an earlier result: {first} did it ")
+    assert run(*words, "--once", "--json", "Fix it").json["run"] == first
+    assert run(*words, "--json", "Fix it").json["run"] != first
 
 
 def test_run_with_a_tool(here, run):
@@ -270,7 +274,8 @@ def test_a_dry_run_knows_the_engines_that_are_declared(here, run):
 
 
 def test_the_prompt_of_a_run_is_the_one_of_its_dry_run(here, run):
-    run("run", "--agent", "qa", "First")
+    script = ("--script", "plays:works")
+    run("run", "--agent", "qa", *script, "First")
     words = (
         "--agent",
         "eng-backend",
@@ -281,8 +286,8 @@ def test_the_prompt_of_a_run_is_the_one_of_its_dry_run(here, run):
         "--json",
         "Fix it",
     )
-    dry = run("run", "--dry-run", *words).json
-    id = run("run", *words).json["run"]
+    dry = run("run", "--dry-run", *script, *words).json
+    id = run("run", *script, *words).json["run"]
     assert run("replay", id).out == dry["prompt"]
     done = run("receipt", id)
     assert done.out.startswith(f"Run {id}, epoch 1, of eng-backend")
@@ -304,28 +309,17 @@ def test_a_receipt_that_a_power_cut_took_is_read_from_the_steps(here, run, left)
 
 
 def test_a_prompt_is_made_again_from_the_log(here, run):
-    run("run", "--agent", "qa", "First")
-    id = run(
-        "run", "--agent", "eng-backend", "--view-budget", "500", "--json", "Fix it"
-    ).json["run"]
+    script = ("--script", "plays:works")
+    run("run", "--agent", "qa", *script, "First")
+    words = ("--agent", "eng-backend", "--view-budget", "500", "--json")
+    id = run("run", *script, *words, "Fix it").json["run"]
     prompt = run("replay", id).out
     os.unlink(here / "runs" / id / "steps.jsonl")
-    run("run", "--agent", "lead", "Later")
+    run("run", "--agent", "lead", *script, "Later")
     assert run("replay", id).out == prompt
 
 
-def test_which_engine_there_is_a_key_for():
-    assert (
-        engines.choose_engine(None, {})
-        == engines.choose_engine("auto", {})
-        == "scripted"
-    )
-    assert (
-        engines.choose_engine(None, {"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"})
-        == "anthropic"
-    )
-    assert engines.choose_engine("auto", {"OPENAI_API_KEY": "k"}) == "openai"
-    assert engines.choose_engine("codex", {"OPENAI_API_KEY": "k"}) == "codex"
+def test_which_model_an_engine_gets():
     assert engines.model_of("openai", None, {"openai": "mine"}) == "mine"
     assert engines.model_of("openai", "this", {"openai": "mine"}) == "this"
     assert engines.model_of("scripted", None) is None
@@ -335,7 +329,8 @@ def test_which_engine_there_is_a_key_for():
 
 
 def test_team_runs_at_once(here, run):
-    done = run("team", "--project", "hello", "--brief", "Say what you know")
+    words = ("--project", "hello", "--brief", "Say what you know")
+    done = run("team", *words, "--script", "tests.team_play:play")
     assert done.code == 0
     lines = done.out.splitlines()
     assert (
@@ -349,7 +344,7 @@ def test_team_runs_at_once(here, run):
 
 def test_team_json_and_file(here, run, tmp_path):
     (tmp_path / "two.yaml").write_text(
-        "lead: lead\nengineers: [eng-backend]\nscript: orchestrator.example_team:play\n"
+        "lead: lead\nengineers: [eng-backend]\nscript: tests.team_play:play\n"
     )
     done = run("team", "--project", "p", "--brief", "b", "--file", "two.yaml", "--json")
     assert [each["status"] for each in done.json["runs"]] == ["done"] * 3
@@ -386,6 +381,74 @@ def test_a_blocked_team_is_not_done(here, run):
         True,
         True,
     )
+
+
+# -- where no engine is named ----------------------------------------------------------
+
+
+@pytest.fixture
+def unnamed(here):
+    """The example workspace as `init` writes it: nothing in it names an engine."""
+    path = here / "synapse.yaml"
+    path.write_text(path.read_text().replace("engine: scripted\n", ""))
+    return here
+
+
+WORK = ("run", "--agent", "eng-backend", "Delete the production database")
+BRIEF = ("team", "--project", "shop", "--brief", "Build me a shop")
+
+
+@pytest.mark.parametrize("words", [WORK, BRIEF, (*BRIEF, "--engine", "auto")])
+def test_nothing_begins_where_no_engine_is_named(unnamed, run, words):
+    for more in ((), ("--quiet",)):
+        done = run(*words, *more)
+        assert (done.code, done.out) == (64, "")
+        told, to_work, to_play = done.err.splitlines()
+        assert told.endswith("no key is set: nothing was begun")
+        assert "export ANTHROPIC_API_KEY=... or export OPENAI_API_KEY=..." in to_work
+        assert "--engine scripted" in to_play
+    error = run(*words, "--json").err
+    assert '"type": "NoEngineNamed"' in error
+    assert run("ps", "--all").out == "no runs\n"
+    with synapse.open(str(unnamed)) as memory:
+        assert len(memory.as_agent("cto").read()) == 0
+
+
+def test_what_names_an_engine_begins(unnamed, run):
+    assert run(*WORK, "--engine", "scripted").code == 0
+    assert run(*WORK[:-1], "List the tools", "--script", "plays:lists").out == "[]\n"
+    path = unnamed / "agents" / "eng-backend.yaml"
+    path.write_text(
+        path.read_text().replace("# engine: claude-code", "engine: scripted")
+    )
+    assert run(*WORK).code == 0
+
+
+def test_one_member_of_a_team_without_an_engine_holds_up_all_of_it(unnamed, run):
+    for agent in ("cto", "lead", "eng-backend", "eng-frontend"):
+        path = unnamed / "agents" / f"{agent}.yaml"
+        path.write_text(
+            path.read_text().replace("# engine: claude-code", "engine: scripted")
+        )
+    done = run(*BRIEF)
+    assert (done.code, "no engine is named for qa" in done.err) == (64, True)
+    assert run("ps", "--all").out == "no runs\n"
+
+
+def test_a_dry_run_without_an_engine_has_no_price(unnamed, run):
+    done = run(*WORK, "--dry-run")
+    assert (done.code, "## Your Task" in done.out) == (0, True)
+    assert done.out.endswith(
+        "Price: not known, for no engine is named and no key is set\n"
+    )
+    done = run(*WORK, "--dry-run", "--json").json
+    assert (done["engine"], done["cost"]["run"]) == (None, None)
+
+
+def test_the_upkeep_of_a_workspace_needs_no_engine(unnamed, run):
+    assert run("resume").out.startswith("nothing to go on with")
+    assert run("up", "--detach").code == 0
+    assert run("down").out == "down\n"
 
 
 # -- on a terminal, and in the end -----------------------------------------------------
@@ -586,7 +649,7 @@ def test_a_run_that_is_killed_is_gone_on_with(here, run, tmp_path):
     assert (done.code, done.out) == (NOT_DONE, f"{id}: {waits}\n")
     assert "--script" in done.err
     assert run("resume", "--json").json == {"resumed": [], "left": {id: waits}}
-    done = run("resume", "--script", "orchestrator.engines.scripted:echo")
+    done = run("resume", "--script", "plays:works")
     assert (done.code, done.out.split()[:2]) == (0, [f"{id}:", "done;"])
     assert run("resume").out.startswith("nothing to go on with")
     assert run("ps", "--all", "--json").json["runs"][0]["epoch"] == 2
@@ -724,7 +787,11 @@ def test_no_run_begins_by_settings_that_are_not_understood(here, run, text, told
 
 
 def test_settings_that_are_spoiled_later_begin_no_more_runs(here):
-    with synapse.open(str(here)) as memory, Supervisor(memory) as supervisor:
+    engine = Scripted(lambda seen: "It is done.")
+    with (
+        synapse.open(str(here)) as memory,
+        Supervisor(memory, engine=engine) as supervisor,
+    ):
         assert supervisor.run(Task("Work", "eng-backend")).status == "done"
         with (here / "synapse.yaml").open("a") as file:
             file.write("limit: {run: {usd: 0.01}}\n")
