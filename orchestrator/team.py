@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 from orchestrator.run_store.store import RunStore
 from orchestrator.runs import plans
 from orchestrator.runs.plans import TOPIC, Part, parts
-from orchestrator.runs.records import Run
+from orchestrator.runs.records import Run, name
 from orchestrator.runs.task import MODES, Result, Task, Tree
+from orchestrator.runs.task import Report as Report
 from orchestrator.supervisor import Supervisor
 from orchestrator.tools import calls
 from synapse.core import Memory
@@ -36,23 +37,6 @@ from synapse.system.plain_files import open_file
 # engines whose agents spawn and wait by themselves
 MODELS = ("anthropic", "openai", "openai-chat")
 OPEN = "team"  # the topic of the blocker that says why a project is not done
-
-
-class Report(NamedTuple):
-    """The outcome of a brief: the lead's last word, every run, `why` it is not done, and what all
-    of it took.
-    """
-
-    status: str
-    text: str
-    runs: tuple[Result, ...]
-    plan: str | None = None
-    why: str = ""
-    tree: Tree = Tree()
-
-    @property
-    def done(self) -> bool:
-        return self.status == "done"
 
 
 @checked
@@ -113,14 +97,15 @@ class Team(NamedTuple):
         brief: str,
         project: str = "general",
         force: bool = False,
+        root: str | None = None,
     ) -> Report:
-        """Do what the brief asks for."""
+        """Do what the brief asks for; with the `root` of its runs, go on with what was begun."""
         fields_fit(self, "team")
         async with supervisor:
             for id in (self.cto, self.lead, *self.engineers, self.qa):
                 if id:  # before anything is spent on the others
                     await supervisor.memory_thread(supervisor.run_store.agent, id)
-            work = _Work(self, supervisor, brief, project, force)
+            work = _Work(self, supervisor, brief, project, force, root)
             lead = await supervisor.memory_thread(supervisor.run_store.agent, self.lead)
             has_model = (lead.engine or supervisor.default_engine) in MODELS
             report = await (work.by_tools() if has_model else work.by_plan())
@@ -134,6 +119,17 @@ class Team(NamedTuple):
                 _settled, supervisor.run_store.memory, self.lead, project, report
             )
             return report._replace(tree=tree)
+
+
+async def go_on(supervisor: Supervisor, root: Run) -> Report | None:
+    """Go on with the team that began this run: each part of its work is the run that it was, or is
+    begun now. None where no team did."""
+    begun = root.task.team
+    if not begun:
+        return None
+    team = Team(**{**begun["team"], "engineers": tuple(begun["team"]["engineers"])})
+    about = begun["brief"], root.project
+    return await team.run(supervisor, *about, force=True, root=root.id)
 
 
 def team_of(fields: Mapping[str, Any], path: str = "team.yaml") -> Team:
@@ -169,13 +165,20 @@ class _Work:
     """One brief on its way."""
 
     def __init__(
-        self, team: Team, supervisor: Supervisor, brief: str, project: str, force: bool
+        self,
+        team: Team,
+        supervisor: Supervisor,
+        brief: str,
+        project: str,
+        force: bool,
+        root: str | None,
     ) -> None:
         self.team = team
         self.supervisor = supervisor
         self.brief = brief
         self.project = project
         self.force = force
+        self.root = root
         self.runs: list[Result] = []
 
     # -- by the lead's own tool calls --------------------------------------------------
@@ -263,7 +266,7 @@ class _Work:
             parent = (await self._do(team.cto, aim)).run
             if not self.runs[-1].done:
                 return self._so_far(self.runs[-1])
-        planned = await self._do(team.lead, self._planning(), parent)
+        planned = await self._do(team.lead, self._planning(), parent, "plan")
         if not planned.done:
             return self._so_far(planned)
         try:
@@ -282,13 +285,19 @@ class _Work:
                 "blocked", problem, tuple(self.runs), plan, problem.rstrip(".")
             )
         results = await asyncio.gather(
-            *(self._try(item.agent, item.task, planned.run) for item in tasks)
+            *(
+                self._try(item.agent, item.task, planned.run, f"part {n}")
+                for n, item in enumerate(tasks)
+            )
         )
         self.runs += results
+        waiting = next((result for result in results if result.waiting), None)
+        if waiting is not None:  # what comes after it comes once it is answered
+            return self._so_far(waiting, plan=plan)
         unseen = ""
         if team.qa:
             tested = await self._do(
-                team.qa, self._testing(results), planned.run, role="qa"
+                team.qa, self._testing(results), planned.run, "test", role="qa"
             )
             unseen = (
                 await self._unseen([tested.run], [result.entry for result in results])
@@ -296,7 +305,7 @@ class _Work:
                 else ""
             )
         report = await self._do(
-            team.lead, self._reporting(results), parent or planned.run
+            team.lead, self._reporting(results), parent or planned.run, "report"
         )
         unfinished = next((result for result in self.runs if not result.done), None)
         if unfinished is not None:
@@ -373,19 +382,28 @@ class _Work:
     # -- one run -----------------------------------------------------------------------
 
     async def _do(
-        self, agent: str, text: str, parent: str | None = None, **about: Any
+        self,
+        agent: str,
+        text: str,
+        parent: str | None = None,
+        part: str = "",
+        **about: Any,
     ) -> Result:
-        result = await self._try(agent, text, parent, **about)
+        result = await self._try(agent, text, parent, part, **about)
         self.runs.append(result)
         return result
 
     async def _try(
-        self, agent: str, text: str, parent: str | None, **bounds: Any
+        self, agent: str, text: str, parent: str | None, part: str, **bounds: Any
     ) -> Result:
-        """Run a task, whatever becomes of it: one that may not begin is a result too."""
-        team = self.team
+        """Run a task, whatever becomes of it: one that may not begin is a result too. Its name
+        follows from the first run and the part of the work, so that going on finds it."""
+        team, id = self.team, self.root
         if parent is None:
             bounds |= {"max_tokens": team.max_tokens, "max_usd": team.max_usd}
+            bounds |= {"team": {"team": team._asdict(), "brief": self.brief}}
+        else:
+            id = name(agent, self.root, "team", part)
         task = Task(
             text,
             agent,
@@ -397,9 +415,10 @@ class _Work:
             **bounds,
         )
         try:
-            result = await self.supervisor.spawn(task, parent=parent)
+            result = await self.supervisor.spawn(task, parent=parent, id=id)
         except SynapseError as error:
             result = Result("refused", "", "", why=str(error))
+        self.root = self.root or result.run
         return result if result.run else result._replace(why=f"{agent}: {result.why}")
 
 

@@ -227,7 +227,10 @@ class RunStore:
         folder.make()
         if recorded:
             self.note_shown(run, recorded[0].fields)
-            fields: Mapping[str, Any] = {"attempts": run.attempts}
+            fields: Mapping[str, Any] = {
+                "attempts": run.attempts,
+                **steps.answered(run.fields, recorded),
+            }
             step = steps.Step(recorded[-1].n + 1, run.epoch, "attempt", fields)
         else:
             step = steps.Step(
@@ -405,7 +408,13 @@ class RunStore:
         lines = ledger.read(folder.lines(LEDGER))
         usage, cost = ledger.spent(lines)
         overhead = ledger.overhead(lines)
-        notes = writeback.settle(run.id, run.project, outcome)
+        notes = writeback.settle(
+            run.id,
+            run.project,
+            outcome,
+            run.fields.get("answers", 0),
+            run.fields.get("said"),
+        )
         fields: dict[str, Any] = {
             "summary": writeback.summary(outcome.text),
             "why": outcome.why,
@@ -428,9 +437,17 @@ class RunStore:
             )
         try:
             entry, untold = self.write_notes(run, notes)
+            fields["said"] = entry or run.fields.get("said")
             entry = outcome.blocker or entry
             fields["why"] = "; ".join(filter(None, (outcome.why, untold)))
-            ended = self.runs.end(run, outcome.status, entry=entry, **fields)
+            waits = False
+            if outcome.status == "blocked":
+                fields["below"] = [id for id, _ in self.blockers.below(run)]
+                fields["asks"] = None if outcome.below else entry
+                waits = self.blockers.keeps(run, outcome, entry)
+            ended = self.runs.end(
+                run, outcome.status, waits=waits, entry=entry, **fields
+            )
         except Conflict as stale:
             self.costs.budget.leave(run.id)
             why = f"another incarnation has taken it over: {stale}"
@@ -469,6 +486,7 @@ class RunStore:
                     priority=note.priority,
                     tags=note.tags,
                     evidence=note.evidence,
+                    supersedes=note.replaces,
                     once=once,
                 ).id
             except (InvalidEntry, Forbidden, QueueFull) as error:

@@ -29,7 +29,8 @@ class Task(NamedTuple):
     what it is offered. `timeout` is in seconds. `folder` is where a client's process works; else
     where this one does. `intent` names the work: a second task of the same intent is the same work,
     whatever its text says; without one, the project, the agent and the text decide. `force` spawns
-    it all the same.
+    it all the same. `team` says what the team is at whose first run this is, so that whoever goes
+    on with its runs goes on with the team.
     """
 
     text: str
@@ -48,6 +49,7 @@ class Task(NamedTuple):
     folder: str | None = None
     force: bool = False
     tools: Mapping[str, Any] = {}
+    team: Mapping[str, Any] = {}
     max_reply: int | None = None
 
 
@@ -132,7 +134,8 @@ class Result(NamedTuple):
     """What came of a task. `usage`, `cost` and `overhead` are the run's own, `tree` is what it and
     all below it took. `spared`: the calls of tools that were not made, for their results were
     there. `repeated`: this work had been done, or is being done, by that run already. `run` is
-    empty where a limit did not let it begin.
+    empty where a limit did not let it begin. `waiting`: it is blocked, and goes
+    on from its steps once somebody has answered.
     """
 
     status: str
@@ -149,6 +152,7 @@ class Result(NamedTuple):
     warnings: tuple[str, ...] = ()
     tree: Tree = Tree()
     spared: int = 0
+    waiting: bool = False
 
     @property
     def done(self) -> bool:
@@ -192,5 +196,32 @@ def result_of(run: str, fields: Mapping[str, object], text: str) -> Result:
         warnings=tuple(str(warning) for warning in warnings)
         if isinstance(warnings, list | tuple)
         else (),
+        waiting=fields.get("state") == "waiting",
         spared=int(shares.get(GIVEN, 0)) if isinstance(shares, dict) else 0,
     )
+
+
+class Report(NamedTuple):
+    """The outcome of a brief: the lead's last word, every run, `why` it is not done, and what all
+    of it took.
+    """
+
+    status: str
+    text: str
+    runs: tuple[Result, ...]
+    plan: str | None = None
+    why: str = ""
+    tree: Tree = Tree()
+
+    @property
+    def done(self) -> bool:
+        return self.status == "done"
+
+    @property
+    def waiting(self) -> bool:
+        """Return whether it goes on once somebody has answered."""
+        return any(result.waiting for result in self.runs)
+
+    def result(self, root: str) -> Result:
+        """Return it as what came of the team's first run."""
+        return Result(self.status, self.text, root, why=self.why, waiting=self.waiting)

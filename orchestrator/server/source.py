@@ -56,7 +56,7 @@ def question(asked: Source, run: Fields, text: str) -> Task | None:
                 )
     result = f", whose result is {run['entry']}" if run.get("entry") else ""
     text = f"{text}\n\nThe operator asks this about your run {run['run']}{result}."
-    return Task(text, **options | {"intent": None, "force": False})
+    return Task(text, **options | {"intent": None, "force": False, "team": {}})
 
 
 def asked_to_stop(asked: Source, run: str) -> str | None:

@@ -59,13 +59,16 @@ def share(part: float | None) -> str:
     return "–" if part is None else f"{part:.0%}" if part >= 0.1 else f"{part:.1%}"
 
 
+WAITS = ("blocked", "waiting", "orphaned", "closed")
+
+
 def state_class(state: str) -> str:
     """Return the class of the pill of a state."""
     if state == "running":
         return "going"
     if state == "done":
         return "well"
-    return "wait" if state in ("blocked", "orphaned", "closed") else "critical"
+    return "wait" if state in WAITS else "critical"
 
 
 FILTERS: dict[str, Callable[..., Any]] = {

@@ -72,6 +72,7 @@ class Session:
             *self.first["ids"],
             *self.conversation.rendered,
             *self.conversation.pointed,
+            *self.conversation.answered,
         }
 
     def offer(self, news: News) -> None:

@@ -4,6 +4,7 @@ prompt and its price.
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.cli.frame.describe import clean_text, describe_result
@@ -15,7 +16,12 @@ from orchestrator.cli.frame.engines import (
     with_servers,
 )
 from orchestrator.cli.frame.figures import format_money
-from orchestrator.cli.frame.options import engine_options, read_text, tool_options
+from orchestrator.cli.frame.options import (
+    engine_options,
+    read_text,
+    tool_options,
+    wait_option,
+)
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options
 from synapse.cli.frame.parse import decimal, seconds
@@ -92,6 +98,7 @@ def run_options(parser: Options) -> None:
         action="store_true",
         help="do it even if it is being done, or was just done",
     )
+    wait_option(parser)
     tool_options(parser)
     add(
         "--dry-run",
@@ -109,6 +116,7 @@ def run(call: Call) -> int:
     task, engine = _task(call), choose_engine(args.engine)
     if args.dry_run:
         return _dry_run(call, task, engine)
+    from orchestrator.cli.frame.asking import ended, go_on, to_the_end
     from orchestrator.cli.frame.live import run_and_show
 
     if engine == "scripted" and args.engine is None and not args.script:
@@ -117,13 +125,18 @@ def run(call: Call) -> int:
             " repeats its task"
         )
     with open_supervisor(call, engine) as supervisor:
+
+        def again(run: str) -> Coroutine[Any, Any, Result]:
+            return with_servers(supervisor, args.mcp, lambda: go_on(supervisor, run))
+
         work = with_servers(supervisor, args.mcp, lambda: supervisor.spawn(task))
-        ending = run_and_show(supervisor, work, quiet=args.quiet or call.json)
-    result: Result = ending.value
+        result = run_and_show(supervisor, work, quiet=args.quiet or call.json)
+        if args.wait:
+            result = to_the_end(call, supervisor, result, again)
     call.show(result.fields, lambda: clean_text(result.text))
     if not args.quiet or not result.done:
         call.note(describe_result(result))
-    return ending.code(result.done)
+    return ended(call, [result], result.done)
 
 
 def _task(call: Call) -> Task:
