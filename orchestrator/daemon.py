@@ -25,6 +25,7 @@ from orchestrator.run_store.recovery import Recovery
 from orchestrator.runs.records import Run
 from orchestrator.runs.task import Task
 from orchestrator.supervisor import Supervisor
+from orchestrator.team import go_on
 from synapse.errors import Conflict, NotFound, StoreBusy, StoreError, SynapseError
 from synapse.system.lock import hold
 from synapse.system.plain_files import make_folder
@@ -60,6 +61,7 @@ class Daemon:
         self.open = asyncio.Event()  # whether runs can be begun
         self.taken: list[str] = []
         self.began = time.monotonic()
+        self._teams: dict[str, asyncio.Task[None]] = {}  # by the first run of each
         self._lock = _locked(root)
 
     async def run(self) -> None:
@@ -80,12 +82,14 @@ class Daemon:
                     with suppress(StoreBusy):
                         # what is dropped is taken in although nobody reads just now
                         await self.supervisor.memory_thread(store.look)
-                        self._looked(await self.supervisor.recover())
+                        self._looked(await self.supervisor.recover(left=False))
                         for wake in await self._due():
                             waking.add(asyncio.create_task(self._wake(wake)))
                     waking = {task for task in waking if not task.done()}
                     await _either(self.down, LOOK_EVERY)
                 await self.supervisor._leave()
+                for team in [*self._teams.values()]:
+                    team.cancel()
                 await sending
         finally:
             os.unlink(self.socket)
@@ -103,11 +107,27 @@ class Daemon:
         reason.
         """
         self.taken += [run.id for run in found.runs]
+        for root in {run.root for run in found.runs} - self._teams.keys():
+            self._teams[root] = asyncio.create_task(self._team(root))
         self.left = found.waiting
         for run, why in found.waiting.items():
             if self.note is not None and self._noted.get(run) != why:
                 self.note(f"{run} {why}")
         self._noted |= found.waiting
+
+    async def _team(self, root: str) -> None:
+        """Go on with the team whose runs these are, where they are a team's: with what its plan has
+        after them."""
+        try:
+            run = await self.supervisor.memory_thread(
+                self.supervisor.run_store.known, root
+            )
+            await go_on(self.supervisor, run)
+        except SynapseError as error:
+            if self.note is not None:
+                self.note(f"the team of {root} does not go on: {error}")
+        finally:
+            self._teams.pop(root, None)
 
     async def _answer(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -18,7 +19,7 @@ from orchestrator.engines.choice import NotNamed
 from orchestrator.engines.protocol import Engine
 from orchestrator.nightly.upkeep import Upkeep
 from orchestrator.prompts.opening import Policy, by_default
-from orchestrator.run_store.recovery import Recovery, recover
+from orchestrator.run_store.recovery import Recovery, let_go, recover
 from orchestrator.run_store.store import RunStore
 from orchestrator.runs import requirements
 from orchestrator.runs.files.lease import BEAT, CONFIRM, LEASE
@@ -40,7 +41,7 @@ from orchestrator.turns.turn_loop import TurnLoop
 from synapse import core
 from synapse.core import Memory
 from synapse.errors import Conflict, StoreBusy
-from synapse.model.agents import Agent
+from synapse.model.agents import OPERATOR, Agent
 from synapse.system.checks import checked
 
 T = TypeVar("T")
@@ -94,6 +95,8 @@ class Supervisor:
         self._signed: tuple[list[UserTool], requirements.Signatures] = [], {}
         self.mcp, self.seed = list(mcp), seed
         self.sessions: dict[str, Session] = {}
+        # the trees that were left in the middle, by their roots
+        self.left: list[str] = []
         self._lives: dict[str, asyncio.Task[Result]] = {}
         self._begun = self._open = 0
         self._ending: str | None = None  # why whatever begins now is to end
@@ -145,19 +148,23 @@ class Supervisor:
 
     def run(self, task: Task) -> Result:
         """Do a task and return what came of it. In a coroutine, `await spawn(task)` instead."""
-        return self._loop.run("run", "spawn(task)", lambda: self.spawn(task))
+        return self._loop.run("run", "spawn(task)", lambda: self.spawn(task), self.left)
 
-    def resume(self) -> list[Result]:
-        """Go on with the runs whose process is gone, as far as what they need is here; return what
-        came of them. In a coroutine, `await take_over()` instead."""
-        return self._loop.run("resume", "take_over()", self._resumed)
+    def resume(self, run: str | None = None) -> list[Result]:
+        """Go on with the runs that were left, are answered, or whose process is gone, or with the
+        tree of one, as far as what they need is here; return what came of them."""
+        work = partial(self._resumed, run)
+        return self._loop.run("resume", "take_over()", work, self.left)
 
-    async def _resumed(self) -> list[Result]:
+    async def _resumed(self, run: str | None) -> list[Result]:
         async with self:
-            runs = (await self.recover()).runs
+            root = run and (await self.memory_thread(self.run_store.known, run)).root
+            runs = (await self.recover(root)).runs
             return [await self.result(run) for run in runs]
 
-    async def spawn(self, task: Task, *, parent: str | None = None) -> Result:
+    async def spawn(
+        self, task: Task, *, parent: str | None = None, id: str | None = None
+    ) -> Result:
         """Do a task, for a run that is its parent or for nobody; what comes of it, refused by a
         limit without a run.
         """
@@ -169,7 +176,7 @@ class Supervisor:
                 else await self.memory_thread(self.run_store.known, parent)
             )
             try:
-                run = await self.start(task, parent=parent_run)
+                run = await self.start(task, parent=parent_run, id=id)
             except LimitReached as limit:
                 return Result("refused", "", "", why=str(limit))
             life = self._lives.get(run.id)
@@ -192,14 +199,8 @@ class Supervisor:
         defaults = self._pool.defaults(parent.needs if parent and is_live else None)
         if not self.memory_thread.inline:
             await self._pool.load_for(task, defaults)
-        admitted = self.memory_thread(
-            self.run_store.admission.admit,
-            task,
-            parent,
-            id,
-            self._pool.for_task,
-            defaults,
-        )
+        admit, engine_of = self.run_store.admission.admit, self._pool.for_task
+        admitted = self.memory_thread(admit, task, parent, id, engine_of, defaults)
         run: Run
         run, repeated = await admitted
         if not repeated and run.id not in self._lives:
@@ -228,14 +229,16 @@ class Supervisor:
         result: Result = await self.memory_thread(self.run_store.result, current)
         return result
 
-    async def recover(self, root: str | None = None) -> Recovery:
-        """Go on with every run whose supervisor is gone, or with those of one tree, as far as what
-        they need is here; return these, and what the others wait for."""
-        recovery: Recovery = await self.memory_thread(recover, self.run_store, root)
+    async def recover(self, root: str | None = None, *, left: bool = True) -> Recovery:
+        """Go on with every run whose supervisor is gone or that is answered, or with those of one
+        tree, as far as what they need is here; return these, and what the others wait for. Those
+        that a person left go on where a person asks (`left`)."""
+        look = partial(recover, self.run_store, root, left=left)
+        recovery: Recovery = await self.memory_thread(look)
         if self.run_store.lease.suspects:  # perhaps all of us just stood still
             await asyncio.sleep(CONFIRM)
             before = recovery.runs
-            recovery = await self.memory_thread(recover, self.run_store, root)
+            recovery = await self.memory_thread(look)
             recovery.runs[:0] = before
         for run in recovery.runs:
             self._begin(run)
@@ -245,20 +248,22 @@ class Supervisor:
 
     async def stop(self, run: str, reason: str = "stopped by the operator") -> None:
         """End a run and all below it."""
-        await self.memory_thread(self.run_store.runs.stop, run, "operator", reason)
+        await self.memory_thread(self.run_store.runs.stop, run, OPERATOR, reason)
         await self._hear()
 
-    async def _leave(self) -> None:
-        """Let go of all that runs, in the middle: it stays to be gone on with by whoever takes it
-        over.
-        """
-        lives = list(self._lives.values())
-        for life in lives:
+    async def _leave(self, by: str | None = None) -> list[Run]:
+        """Let go of all that runs, in the middle: whoever takes it over goes on from its last step.
+        Where a person leaves it (`by`), nobody does so unasked; return these runs."""
+        lives = dict(self._lives)
+        for life in lives.values():
             life.cancel()
-        await asyncio.gather(*lives, return_exceptions=True)
+        await asyncio.gather(*lives.values(), return_exceptions=True)
+        act = partial(let_go, self.run_store, [*lives] if by else (), by or "")
+        left: list[Run] = await self.memory_thread(act)
+        self.left[:] = dict.fromkeys(run.root for run in left)
+        return left
 
     # -- being open --------------------------------------------------------------------------------
-
     async def __aenter__(self) -> Supervisor:
         self._open += 1
         if self._open == 1:
@@ -289,6 +294,9 @@ class Supervisor:
         self._open -= 1
         if self._open:
             return
+        if kind is not None and not issubclass(kind, Exception):
+            # interrupted: nobody decided that the work ends
+            await self._leave(OPERATOR)
         self._ending = "its supervisor ended"
         for session in list(self.sessions.values()):
             session.stop(self._ending)
@@ -306,9 +314,7 @@ class Supervisor:
             await self._pool.close()
 
     def close(self) -> None:
-        """Let go of the workspace; the memory stays open. Engines that were given are closed with
-        it.
-        """
+        """Let go of the workspace and of the engines; the memory stays open."""
         self._loop.close(self._pool.close)
         self.memory_thread.close(self.run_store.close)
         self._close_memory()
@@ -329,8 +335,6 @@ class Supervisor:
             self.run_store.lease.beat()
             if self._listener is None:
                 await self._hear()
-
-    # -- one run -----------------------------------------------------------------------------------
 
     def _begin(self, run: Run) -> None:
         self.events.emit(run, "started", run.task.text)
@@ -412,20 +416,13 @@ class Supervisor:
         )
         return session, turns
 
-    # -- what is here ------------------------------------------------------------------------------
-
     def _offer(self) -> requirements.Offer:
         tools = [*self.user_tools, *self.server_tools]
         if tools != self._signed[0]:
             self._signed = tools, requirements.signatures(tool.tool for tool in tools)
-        version = self.run_store.templates.version
-        return requirements.Offer(
-            self._pool.declared,
-            os.environ,
-            self._pool.given,
-            self._signed[1],
-            version,
-        )
+        pool, templates = self._pool, self.run_store.templates
+        ours = self._signed[1], templates.version
+        return requirements.Offer(pool.declared, os.environ, pool.given, *ours)
 
     def _lacking(self, run: Run, asked_for: bool = False) -> tuple[str, ...]:
         """Return what a run needs that is not here; asked for, by the templates of now."""
@@ -439,8 +436,6 @@ class Supervisor:
             return name(agent, os.urandom(16))
         self._begun += 1
         return name(agent, self.seed, parent.id if parent else None, self._begun)
-
-    # -- for its sessions --------------------------------------------------------------------------
 
     async def _hear(self) -> None:
         """Put what is critical into the inboxes of its readers, and end what somebody stopped. It

@@ -14,18 +14,16 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from hashlib import sha256
 from typing import Any, NamedTuple
 
 from orchestrator.run_store import briefs
-from orchestrator.run_store.store import RunStore
 from orchestrator.runs import plans
 from orchestrator.runs.plans import TOPIC, Part, parts
-from orchestrator.runs.records import Run
-from orchestrator.runs.task import MODES, PLAYED, Result, Task, Tree
+from orchestrator.runs.records import Run, name
+from orchestrator.runs.task import MODES, PLAYED, Result, Task
+from orchestrator.runs.task import Report as Report
 from orchestrator.supervisor import Supervisor
 from orchestrator.tools import calls
-from synapse.core import Memory
 from synapse.errors import Forbidden, InvalidEntry, NotFound, SynapseError
 from synapse.formats.keys import TEAM, strays
 from synapse.system import yaml
@@ -35,29 +33,6 @@ from synapse.system.plain_files import open_file
 
 # engines whose agents spawn and wait by themselves
 MODELS = ("anthropic", "openai", "openai-chat")
-OPEN = "team"  # the topic of the blocker that says why a project is not done
-
-
-class Report(NamedTuple):
-    """The outcome of a brief: the lead's last word, every run, `why` it is not done, and what all
-    of it took. It is `played` where nobody worked at any of it.
-    """
-
-    status: str
-    text: str
-    runs: tuple[Result, ...]
-    plan: str | None = None
-    why: str = ""
-    tree: Tree = Tree()
-
-    @property
-    def done(self) -> bool:
-        return self.status == "done"
-
-    @property
-    def played(self) -> bool:
-        """Return whether nobody worked at any of it."""
-        return self.status == PLAYED
 
 
 @checked
@@ -129,19 +104,22 @@ class Team(NamedTuple):
             for id in (self.lead, *self.engineers, *filter(None, (self.cto, self.qa))):
                 agent = await supervisor.memory_thread(supervisor.run_store.agent, id)
                 engines[id] = supervisor.demand_engine(agent)
-            work = _Work(self, supervisor, brief, project, once)
-            has_model = engines[self.lead] in MODELS
-            report = await (work.by_tools() if has_model else work.by_plan())
-            tree = await supervisor.memory_thread(
-                _tree, supervisor.run_store, report.runs
+            work = _Work(
+                self, supervisor, brief, project, once, engines[self.lead] in MODELS
             )
-            await supervisor.memory_thread(
-                briefs.ended, supervisor.run_store.memory, report.runs
-            )
-            await supervisor.memory_thread(
-                _settled, supervisor.run_store.memory, self.lead, project, report
-            )
-            return report._replace(tree=tree)
+            return await work.to_its_end()
+
+
+async def go_on(supervisor: Supervisor, root: Run) -> Report | None:
+    """Go on with the team that began this run: each part of its work is the run that it was, or is
+    begun now. None where no team did."""
+    begun = root.task.team
+    if not begun:
+        return None
+    team = Team(**{**begun["team"], "engineers": tuple(begun["team"]["engineers"])})
+    about = begun["brief"], root.project, False, begun["has_model"]
+    async with supervisor:
+        return await _Work(team, supervisor, *about, root.id).to_its_end()
 
 
 def team_of(fields: Mapping[str, Any], path: str = "team.yaml") -> Team:
@@ -177,14 +155,38 @@ class _Work:
     """One brief on its way."""
 
     def __init__(
-        self, team: Team, supervisor: Supervisor, brief: str, project: str, once: bool
+        self,
+        team: Team,
+        supervisor: Supervisor,
+        brief: str,
+        project: str,
+        once: bool,
+        has_model: bool,
+        root: str | None = None,
     ) -> None:
         self.team = team
         self.supervisor = supervisor
         self.brief = brief
         self.project = project
         self.once = once
+        self.has_model = has_model
+        self.root = root
         self.runs: list[Result] = []
+
+    async def to_its_end(self) -> Report:
+        """Do what of the work is not done yet, and leave in the memory what came of it."""
+        report = await (self.by_tools() if self.has_model else self.by_plan())
+        on_thread, run_store = self.supervisor.memory_thread, self.supervisor.run_store
+        tree = await on_thread(briefs.tree_of, run_store, report.runs)
+        await on_thread(briefs.ended, run_store.memory, report.runs)
+        lead = self.team.lead
+        await on_thread(briefs.settle, run_store.memory, lead, self.project, report)
+        return report._replace(tree=tree)
+
+    def _begun(self) -> dict[str, Any]:
+        """Return what whoever goes on with the team has to know."""
+        team = self.team._asdict()
+        return {"team": team, "brief": self.brief, "has_model": self.has_model}
 
     # -- by the lead's own tool calls --------------------------------------------------
 
@@ -273,7 +275,7 @@ class _Work:
             parent = (await self._do(team.cto, aim)).run
             if not _well(self.runs[-1]):
                 return self._so_far(self.runs[-1])
-        planned = await self._do(team.lead, self._planning(), parent)
+        planned = await self._do(team.lead, self._planning(), parent, "plan")
         if not _well(planned):
             return self._so_far(planned)
         try:
@@ -286,13 +288,19 @@ class _Work:
                 "blocked", problem, tuple(self.runs), plan, problem.rstrip(".")
             )
         results = await asyncio.gather(
-            *(self._try(item.agent, item.task, planned.run) for item in tasks)
+            *(
+                self._try(item.agent, item.task, planned.run, f"part {n}")
+                for n, item in enumerate(tasks)
+            )
         )
         self.runs += results
+        waiting = next((result for result in results if result.waiting), None)
+        if waiting is not None:  # what comes after it comes once it is answered
+            return self._so_far(waiting, plan=plan)
         unseen = ""
         if team.qa:
             tested = await self._do(
-                team.qa, self._testing(results), planned.run, role="qa"
+                team.qa, self._testing(results), planned.run, "test", role="qa"
             )
             unseen = (
                 await self._unseen([tested.run], [result.entry for result in results])
@@ -300,8 +308,12 @@ class _Work:
                 else ""
             )
         report = await self._do(
-            team.lead, self._reporting(results), parent or planned.run
+            team.lead, self._reporting(results), parent or planned.run, "report"
         )
+        return self._judged(report, plan, unseen)
+
+    def _judged(self, report: Result, plan: str | None, unseen: str) -> Report:
+        """Return what the team came to, once its lead has reported."""
         unfinished = next((result for result in self.runs if not _well(result)), None)
         if unfinished is not None:
             return self._so_far(unfinished, report.text, plan)
@@ -396,29 +408,36 @@ class _Work:
     # -- one run -----------------------------------------------------------------------
 
     async def _do(
-        self, agent: str, text: str, parent: str | None = None, **about: Any
+        self,
+        agent: str,
+        text: str,
+        parent: str | None = None,
+        part: str = "",
+        **about: Any,
     ) -> Result:
-        result = await self._try(agent, text, parent, **about)
+        result = await self._try(agent, text, parent, part, **about)
         self.runs.append(result)
         return result
 
     async def _try(
-        self, agent: str, text: str, parent: str | None, **bounds: Any
+        self, agent: str, text: str, parent: str | None, part: str, **bounds: Any
     ) -> Result:
-        """Run a task, whatever becomes of it: one that may not begin is a result too."""
-        team = self.team
+        """Run a task, whatever becomes of it: one that may not begin is a result too. Its name
+        follows from the first run and the part of the work, so that going on finds it."""
+        team, id = self.team, self.root
         if parent is None:
             bounds |= {"max_tokens": team.max_tokens, "max_usd": team.max_usd}
-            bounds["once"] = self.once or await self.supervisor.memory_thread(
-                briefs.is_interrupted,
-                self.supervisor.run_store,
-                agent,
-                text,
-                self.project,
-            )
-        else:  # the same work within one tree is done once, and in no other
-            words = f"{self.runs[0].run} {agent} {text}"
-            bounds |= {"once": True, "intent": sha256(words.encode()).hexdigest()}
+            bounds |= {"team": self._begun()}
+            if id is None:
+                bounds["once"] = self.once or await self.supervisor.memory_thread(
+                    briefs.is_interrupted,
+                    self.supervisor.run_store,
+                    agent,
+                    text,
+                    self.project,
+                )
+        else:
+            id = name(agent, self.root, "team", part)
         task = Task(
             text,
             agent,
@@ -429,9 +448,10 @@ class _Work:
             **bounds,
         )
         try:
-            result = await self.supervisor.spawn(task, parent=parent)
+            result = await self.supervisor.spawn(task, parent=parent, id=id)
         except SynapseError as error:
             result = Result("refused", "", "", why=str(error))
+        self.root = self.root or result.run
         return result if result.run else result._replace(why=f"{agent}: {result.why}")
 
 
@@ -456,38 +476,3 @@ def _listed(results: Iterable[Result]) -> str:
 
 def _line(result: Result) -> str:
     return f"{result.run or 'not begun'}: {result.status}, {result.entry or result.why}"
-
-
-def _tree(run_store: RunStore, results: Sequence[Result]) -> Tree:
-    """Return what the trees of these results took, each once."""
-    ids = [result.run for result in results if result.run]
-    roots = dict.fromkeys(run_store.known(id).root for id in ids)
-    trees = [run_store.costs.tree(run_store.known(root)) for root in roots]
-    return sum(trees, start=Tree())
-
-
-def _settled(memory: Memory, lead: str, project: str, report: Report) -> None:
-    """Leave a blocker where a project is not done though its runs say so; resolve an earlier one
-    where it is. It is written as the lead: the readers of the project's status learn that it does
-    not hold.
-    """
-    agent_memory, last = memory.as_agent(lead), report.runs[-1]
-    unresolved = [
-        entry
-        for entry in agent_memory.read(namespace=f"blockers/{project}", author=lead)
-        if entry.topic == OPEN
-    ]
-    if report.done:
-        for entry in unresolved:
-            agent_memory.resolve(
-                entry.id, "the project is done", once=f"{last.run}/{entry.id}"
-            )
-    elif last.done:
-        body = f"Blocked: the project is not done: {report.why}"
-        agent_memory.append(
-            body,
-            f"blockers/{project}",
-            priority="critical",
-            topic=OPEN,
-            once=f"{last.run}/{OPEN}",
-        )

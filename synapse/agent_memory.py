@@ -51,10 +51,8 @@ PAGES = 64
 )
 @checked
 class AgentMemory:
-    """One agent at the memory, or the operator, who sees everything and writes nothing. With a run,
-    the agent in that incarnation of it: a member of the run's project, which writes nothing once
-    another has taken over.
-    """
+    """One agent at the memory, or the operator, who sees everything, rules on all and writes none;
+    with a run, the agent in that incarnation of it, a member of the run's project."""
 
     def __init__(
         self, store: Store, id: str, run: str | None = None, epoch: int = 0
@@ -175,8 +173,9 @@ class AgentMemory:
         unless: Guard | None = None,
     ) -> Entry:
         """Say that a blocker, or any entry, is done: it is no longer shown."""
-        agent, entry = self.access.writing_agent(), self.access.entry(id)
-        may_close(agent, entry, self.store.settings, "resolve")
+        agent, entry = self.access.ruling_agent(), self.access.entry(id)
+        if agent is not None:
+            may_close(agent, entry, self.store.settings, "resolve")
         review.refuse_staged(entry, "resolve")
         if note:
             may_say(agent, "give a note of its own to resolve")

@@ -30,7 +30,7 @@ from synapse.model import clock as clocks
 from synapse.model.agents import OPERATOR, ROLES, Agent, settled
 from synapse.model.dates import When
 from synapse.model.entry import Draft, Entry
-from synapse.model.namespace import is_component
+from synapse.model.namespace import is_component, matches_any
 from synapse.model.records import Record, entry_of
 from synapse.model.results import Event, Page, Problem, Rebuilt, Report
 from synapse.store import Store
@@ -206,8 +206,8 @@ class Memory:
         self, whom: str, body: str, *, priority: str = "critical", re: str | None = None
     ) -> Entry:
         """Say something in the operator's own name to a team or an agent, whom it reaches whatever
-        they read. `re` is the entry that it is about; a question to the operator is thereby
-        answered, and done.
+        they read. `re` is the entry that it is about; a question to the operator, or a blocker, is
+        thereby answered, and done.
         """
         operators_alone("tell")
         subject = None if re is None else self.store.current(re)
@@ -224,9 +224,7 @@ class Memory:
             self.store.settings,
         )
         answer = entry_of(self.store.write(Record.new("entry", OPERATOR, {}, entry)))
-        if subject is not None and subject.id in {
-            question.id for question in self.questions()
-        }:
+        if subject is not None and self.asks(subject):
             self.store.act(
                 "resolve",
                 OPERATOR,
@@ -234,6 +232,14 @@ class Memory:
                 note=f"answered in {answer.id}",
             )
         return answer
+
+    def asks(self, entry: Entry) -> bool:
+        """Return whether an entry asks the operator, or is a blocker, and nobody has answered."""
+        operators_alone("ask for questions")
+        if matches_any(("blockers/*",), entry.namespace):
+            with self.store.snapshot() as snap:
+                return snap.fate(entry, self.store.clock()) is None
+        return entry.id in {question.id for question in self.questions()}
 
     def questions(self) -> list[Entry]:
         """Return what is addressed to the operator and not done yet, oldest first."""

@@ -16,6 +16,7 @@ import synapse
 from docs import generate
 from docs.hooks import INCLUDED
 from docs.library import OLDER, _members
+from orchestrator.cli.frame.live import WAITING
 from orchestrator.cli.verbs import VERBS as TEAM_VERBS
 from orchestrator.engines import clients
 from orchestrator.engines.process import Process
@@ -291,7 +292,7 @@ def test_exit_codes_are_the_programs():
         if kind.__module__ == "synapse.errors"
     }
     told = {int(number) for number, _ in rows("reference/shell.md", "Exit codes")}
-    assert told - {0, INTERRUPTED} == codes
+    assert told - {0, INTERRUPTED, WAITING} == codes
     assert Usage.exit_code in codes
     assert 2 not in codes
 

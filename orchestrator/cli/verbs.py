@@ -130,11 +130,18 @@ _TABLE = (
         "orchestrator unread",
     ),
     _verb(
-        "questions",
+        "inbox",
         "see",
-        "inspect.unread",
-        "list what agents ask you",
-        "orchestrator questions",
+        "inspect.inbox",
+        "list what waits for you, and what to type",
+        "orchestrator inbox",
+    ),
+    _verb(
+        "answer",
+        "end",
+        "control.answer",
+        "answer what a run or an agent asks; its tree goes on",
+        'orchestrator answer lead-1f0c "It has disk now"',
     ),
     _verb(
         "stop",
@@ -147,8 +154,8 @@ _TABLE = (
         "resume",
         "end",
         "control.resume",
-        "go on with runs whose process died",
-        "orchestrator resume --tool shop:look",
+        "go on with runs that were left, or whose process died",
+        "orchestrator resume lead-1f0c --tool shop:look",
     ),
     _verb(
         "up",
@@ -208,7 +215,7 @@ _TABLE = (
     ),
 )
 VERBS = {verb.name: verb for verb in _TABLE}
-OLDER_NAMES = {"debts": "unread"}
+OLDER_NAMES = {"debts": "unread", "questions": "inbox"}
 
 
 # What a person needs in the first week.

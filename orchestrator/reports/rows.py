@@ -59,11 +59,14 @@ class RunRow(NamedTuple):
     @property
     def state(self) -> str:
         """Return `running`, or how the run ended. A run is `orphaned` where its supervisor is gone,
-        and `closed` where its client is gone and its figures are still to come.
+        `closed` where its client is gone and its figures are still to come, and `waiting` where it
+        is blocked and goes on once somebody has answered.
         """
         if self.running:
             lost = "closed" if self.fields.get("attached") else "orphaned"
             return "running" if self.held else lost
+        if self.fields["state"] == "waiting":
+            return "waiting"
         return str(self.fields.get("status") or "ended")
 
     def json(self) -> dict[str, Any]:

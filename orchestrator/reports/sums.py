@@ -93,7 +93,7 @@ def _sum(source: Source, name: str, rows: list[RunRow], blockers: int | None) ->
         name,
         len(rows),
         states.count("done"),
-        states.count("blocked"),
+        _count_states(states, ("blocked", "waiting")),
         _count_states(states, FAILED),
         _count_states(states, ("running", "closed", "orphaned")),
         blockers,

@@ -128,7 +128,8 @@ class Costs:
     def seconds_left(self, run: Run) -> float | None:
         bound = limits.overridden(self.policy.run, asked(run.task))
         try:
-            return limits.time_left(run.id, bound, run.at, self.runs.store.clock())
+            began = run.at + run.fields.get("rested", 0)
+            return limits.time_left(run.id, bound, began, self.runs.store.clock())
         except LimitReached:
             return 0.0  # it ran out while nobody held it
 

@@ -227,7 +227,10 @@ class RunStore:
         folder.make()
         if recorded:
             self.note_shown(run, recorded[0].fields)
-            fields: Mapping[str, Any] = {"attempts": run.attempts}
+            fields: Mapping[str, Any] = {
+                "attempts": run.attempts,
+                **steps.answered(run.fields, recorded),
+            }
             step = steps.Step(recorded[-1].n + 1, run.epoch, "attempt", fields)
         else:
             step = steps.Step(
@@ -403,7 +406,7 @@ class RunStore:
     def close_run(self, run: Run, outcome: Outcome, session: Session | None) -> Result:
         """Store what came of it, write it into the memory, then say that it has ended."""
         outcome = storable_all(outcome)
-        played = is_played(run, session)
+        played = run.fields.get("played") if session is None else session.played
         if played:
             outcome = writeback.as_played(outcome)
         folder = self.folder(run).make()
@@ -412,7 +415,9 @@ class RunStore:
         lines = ledger.read(folder.lines(LEDGER))
         usage, cost = ledger.spent(lines)
         overhead = ledger.overhead(lines)
-        notes = [] if played else writeback.settle(run.id, run.project, outcome)
+        answers, said = run.fields.get("answers", 0), run.fields.get("said")
+        about = run.id, run.project, outcome, answers, said
+        notes = [] if played else writeback.settle(*about)
         fields: dict[str, Any] = {
             "summary": writeback.summary(outcome.text),
             "why": outcome.why,
@@ -436,9 +441,17 @@ class RunStore:
             fields["shares"] = shares
         try:
             entry, untold = self.write_notes(run, notes)
+            fields["said"] = entry or run.fields.get("said")
             entry = outcome.blocker or entry
             fields["why"] = "; ".join(filter(None, (outcome.why, untold)))
-            ended = self.runs.end(run, outcome.status, entry=entry, **fields)
+            waits = False
+            if outcome.status == "blocked":
+                fields["below"] = [id for id, _ in self.blockers.below(run)]
+                fields["asks"] = None if outcome.below else entry
+                waits = self.blockers.keeps(run, outcome, entry)
+            ended = self.runs.end(
+                run, outcome.status, waits=waits, entry=entry, **fields
+            )
         except Conflict as stale:
             self.costs.budget.leave(run.id)
             why = f"another incarnation has taken it over: {stale}"
@@ -477,16 +490,9 @@ class RunStore:
                     priority=note.priority,
                     tags=note.tags,
                     evidence=note.evidence,
+                    supersedes=note.replaces,
                     once=once,
                 ).id
             except (InvalidEntry, Forbidden, QueueFull) as error:
                 return id, f"no entry says so: {error}"
         return id, ""
-
-
-def is_played(run: Run, session: Session | None) -> bool:
-    """Return whether nobody works at a run: its engine when it began, or the one that goes on with
-    it, is a scripted one without a script of the user's.
-    """
-    engine = None if session is None else session.engine
-    return bool(run.fields.get("played") or getattr(engine, "played", False))

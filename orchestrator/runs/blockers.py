@@ -11,9 +11,13 @@ from orchestrator.runs.intent import similar
 from orchestrator.runs.records import Run, Runs
 from orchestrator.runs.task import Outcome
 from synapse.agent_memory import AgentMemory
+from synapse.index.snapshot import Snapshot
+from synapse.model.agents import OPERATOR
+from synapse.model.entry import Entry
 from synapse.store import Store
 
 SAME = 0.75  # from here on, two blockers ask the same
+ANSWERED = ("resolved", "superseded", "replaced by its author")
 
 Write = Callable[[Run, list[writeback.Note]], tuple[str | None, str]]
 
@@ -35,7 +39,7 @@ class Blockers:
         self.agent_memory = agent_memory
         self.write = write
 
-    def report(self, run: Run, outcome: Outcome, number: int) -> str | None:
+    def report(self, run: Run, outcome: Outcome, number: int | str) -> str | None:
         """Return the entry that says what blocks a run which may go on once it is answered:
         another's that asks the same and stands, else one that is written now.
         """
@@ -88,9 +92,46 @@ class Blockers:
             (id, entry) for id, entry in entries if entry is None or self.stands(entry)
         ]
 
+    def answered(self, id: str) -> bool:
+        """Return whether somebody resolved or replaced an entry; its time alone answers nothing."""
+        with self.store.snapshot() as snap:
+            now = self.store.clock()
+            entry = snap.entry(id, now)
+            return entry is not None and is_answered(snap, entry, now)
+
+    def note(self, id: str) -> str:
+        """Return what the operator noted or answered as it resolved an entry, else nothing."""
+        acts = self.store.acts(None, id, None, None)
+        notes = (
+            str(act.fields.get("note") or "")
+            for act in acts
+            if act.kind == "resolve" and act.by == OPERATOR
+        )
+        note = next(notes, "")
+        if (id := note.removeprefix("answered in ")) == note:
+            return note
+        with self.store.snapshot() as snap:
+            answer = snap.entry(id, self.store.clock())
+        return note if answer is None or answer.author != OPERATOR else answer.body
+
+    def keeps(self, run: Run, outcome: Outcome, entry: str | None) -> bool:
+        """Return whether a blocked run rests until its question is answered: the question stands,
+        and nobody above it is at work who could answer, or could take its result."""
+        if outcome.debt or entry is None or not self.stands(entry):
+            return False
+        parent = self.runs.get(run.parent) if run.parent else None
+        return parent is None or not parent.running
+
     def stands(self, id: str) -> bool:
         """Return whether an entry is neither resolved nor replaced."""
         with self.store.snapshot() as snap:
             now = self.store.clock()
             entry = snap.entry(id, now)
             return entry is not None and snap.fate(entry, now) is None
+
+
+def is_answered(snap: Snapshot, entry: Entry, now: int) -> bool:
+    """Return whether somebody resolved or replaced a blocker; that its time is over, or that it was
+    filed away, answers nothing."""
+    fate = snap.fate(entry, now)
+    return fate is not None and fate.reason in ANSWERED

@@ -14,6 +14,16 @@ from synapse.model.agents import Agent
 from synapse.model.records import Guard, Record, fence
 from synapse.store import Store
 
+# what the end of a run said, of one that goes on
+_NOT_ENDED: dict[str, Any] = {
+    "status": None,
+    "entry": None,
+    "usage": None,
+    "cost": None,
+    "why": "",
+    "summary": "",
+    "debt": [],
+}
 ATTEMPTS = 3  # a run that died so often without moving is a dead letter
 
 
@@ -38,6 +48,11 @@ class Run(NamedTuple):
     @property
     def running(self) -> bool:
         return self.state == "running"
+
+    @property
+    def waits(self) -> bool:
+        """Return whether it is blocked, and goes on once somebody has answered."""
+        return self.state == "waiting"
 
     @property
     def needs(self) -> Mapping[str, Any] | None:
@@ -140,19 +155,72 @@ class Runs:
         where it last moved.
         """
         moved = progress > run.fields.get("progress", 0)
+        died = run.fields.get("left") is None
         fields = {
             "run": run.id,
             "epoch": run.epoch + 1,
             "state": "running",
             "holder": holder,
             "progress": progress,
+            "attempts": (1 if moved else run.attempts) + died,
+            **self._rested(run),
         }
-        fields["attempts"] = 2 if moved else run.attempts + 1
         self.store.write(
             Record.new("run", run.agent, fields, key=_key(run.id)),
             unless=fence(run.id, run.epoch),
         )
         return run_of({**run.fields, **fields})
+
+    def leave(self, run: Run, by: str) -> None:
+        """Let go of a run in the middle: nobody holds it, and its time stands still until somebody
+        goes on. `by` whom it was left: nobody goes on unasked with what a person left.
+        """
+        fields = {"run": run.id, "epoch": run.epoch, "state": "running"}
+        left = {"holder": None, "left": self.store.clock(), "left_by": by}
+        Writer(self.store, run.agent, run.id, run.epoch).write(
+            Record.new("run", run.agent, fields | left, key=_key(run.id))
+        )
+
+    def reopen(self, run: Run, holder: str, **more: Any) -> Run:
+        """Go on with a run that was blocked and is answered: the next incarnation, from its steps.
+        Conflict where somebody else was faster."""
+        since = {"left": run.fields["ended_at"]}
+        fields = {
+            "run": run.id,
+            "epoch": run.epoch + 1,
+            "state": "running",
+            "holder": holder,
+            "attempts": 1,
+            "answers": run.fields.get("answers", 0) + 1,
+            **_NOT_ENDED,
+            **self._rested(run._replace(fields={**run.fields, **since})),
+            **more,
+        }
+        self.store.write(
+            Record.new("run", run.agent, fields, key=_key(run.id)),
+            unless=fence(run.id, run.epoch, ended=True),
+        )
+        return run_of({**run.fields, **fields, "ended_at": None})
+
+    def drop(self, run: Run, reason: str) -> None:
+        """End a run that waits for an answer, and will get none."""
+        fields = {"run": run.id, "epoch": run.epoch, "state": "ended"}
+        self.store.write(
+            Record.new(
+                "run",
+                run.agent,
+                fields | {"status": "stopped", "why": reason},
+                key=_key(run.id),
+            ),
+            unless=fence(run.id, run.epoch, ended=True),
+        )
+
+    def _rested(self, run: Run) -> dict[str, Any]:
+        """Return how long a run has rested in all, as whoever goes on with it records that."""
+        if (since := run.fields.get("left")) is None:
+            return {}
+        rested = run.fields.get("rested", 0) + max(self.store.clock() - since, 0)
+        return {"left": None, "left_by": None, "rested": rested}
 
     def name(self, run: Run, task: str) -> None:
         """Say what a run is at, of one that began before anybody knew."""
@@ -161,12 +229,13 @@ class Runs:
             Record.new("run", run.agent, fields, key=_key(run.id))
         )
 
-    def end(self, run: Run, status: str, **more: Any) -> Run:
-        """Settle it. A stale incarnation's word is refused, and recorded."""
+    def end(self, run: Run, status: str, *, waits: bool = False, **more: Any) -> Run:
+        """Settle it, or where it `waits`, let it rest until somebody has answered. A stale
+        incarnation's word is refused, and recorded."""
         fields = {
             "run": run.id,
             "epoch": run.epoch,
-            "state": "ended",
+            "state": "waiting" if waits else "ended",
             "status": status,
             **more,
         }

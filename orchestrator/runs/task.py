@@ -31,7 +31,8 @@ class Task(NamedTuple):
     where this one does. `intent` names the work: a second task of the same intent is the same work,
     whatever its text says; without one, the project, the agent and the text decide. With `once` it
     is done once: where the same work, with the same engine, model, tools, limits and program, is
-    under way or was just done, that is its result.
+    under way or was just done, that is its result. `team` says what the team is at whose first run
+    this is, so that whoever goes on with its runs goes on with the team.
     """
 
     text: str
@@ -50,6 +51,7 @@ class Task(NamedTuple):
     folder: str | None = None
     once: bool = False
     tools: Mapping[str, Any] = {}
+    team: Mapping[str, Any] = {}
     max_reply: int | None = None
 
 
@@ -136,7 +138,7 @@ class Result(NamedTuple):
     there. `repeated` is empty, or says that it is an earlier result: which run did this work
     already, how long ago, and how it is done again. `run` is empty where a limit did not let it
     begin. `played`: a scripted engine without a script of yours stood in for whoever should have
-    worked.
+    worked. `waiting`: it is blocked, and goes on from its steps once somebody has answered.
     """
 
     status: str
@@ -154,6 +156,7 @@ class Result(NamedTuple):
     tree: Tree = Tree()
     spared: int = 0
     played: bool = False
+    waiting: bool = False
 
     @property
     def done(self) -> bool:
@@ -197,6 +200,38 @@ def result_of(run: str, fields: Mapping[str, object], text: str) -> Result:
         warnings=tuple(str(warning) for warning in warnings)
         if isinstance(warnings, list | tuple)
         else (),
+        waiting=fields.get("state") == "waiting",
         spared=int(shares.get(GIVEN, 0)) if isinstance(shares, dict) else 0,
         played=fields.get("played") is True,
     )
+
+
+class Report(NamedTuple):
+    """The outcome of a brief: the lead's last word, every run, `why` it is not done, and what all
+    of it took. It is `played` where nobody worked at any of it.
+    """
+
+    status: str
+    text: str
+    runs: tuple[Result, ...]
+    plan: str | None = None
+    why: str = ""
+    tree: Tree = Tree()
+
+    @property
+    def done(self) -> bool:
+        return self.status == "done"
+
+    @property
+    def played(self) -> bool:
+        """Return whether nobody worked at any of it."""
+        return self.status == PLAYED
+
+    @property
+    def waiting(self) -> bool:
+        """Return whether it goes on once somebody has answered."""
+        return any(result.waiting for result in self.runs)
+
+    def result(self, root: str) -> Result:
+        """Return it as what came of the team's first run."""
+        return Result(self.status, self.text, root, why=self.why, waiting=self.waiting)

@@ -29,7 +29,7 @@ NOBODY = "(played: no model and no program of the user's worked on it)"
 
 class Note(NamedTuple):
     """An entry to be written for the run's agent; `key` makes it once, `evidence` is where all of
-    it lies, for who can open files.
+    it lies, for who can open files. `replaces` is what the run said as it ended before.
     """
 
     body: str
@@ -38,6 +38,7 @@ class Note(NamedTuple):
     key: str
     evidence: str | None = None
     tags: tuple[str, ...] = ("run",)
+    replaces: str | None = None
 
 
 def as_played(outcome: Outcome) -> Outcome:
@@ -48,9 +49,19 @@ def as_played(outcome: Outcome) -> Outcome:
     return outcome._replace(status=PLAYED, text=text, why=NOBODY)
 
 
-def settle(run: str, project: str, outcome: Outcome) -> list[Note]:
+def settle(
+    run: str, project: str, outcome: Outcome, answers: int = 0, said: str | None = None
+) -> list[Note]:
     """Return the entries of an outcome. A blocker that stands in an entry already is not written
-    again; of an end that is the operator's business, none is."""
+    again; of an end that is the operator's business, none is. A run that went on after `answers`
+    ends once more, and what it `said` before does not hold any longer."""
+    notes = _settled(run, project, outcome)
+    if not answers:
+        return notes
+    return [note._replace(key=f"{note.key}/{answers}", replaces=said) for note in notes]
+
+
+def _settled(run: str, project: str, outcome: Outcome) -> list[Note]:
     if outcome.operational or (outcome.blocker and not outcome.below):
         return []
     result = summary(outcome.text)

@@ -5,7 +5,6 @@ person.
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
 
 from fastapi import Request
 from markupsafe import Markup
@@ -14,20 +13,11 @@ from orchestrator.reports.limits import limited
 from orchestrator.reports.rows import Source, find_runs, run_rows
 from orchestrator.reports.sums import spared, sums
 from orchestrator.spend.limits import day_of, policy
-from synapse.model.agents import OPERATOR
+from orchestrator.waiting.inbox import inbox
 from synapse.server.callers import gate_of
 from synapse.server.pages.frame import frame_of, visitor_of
 
 MOST = 8
-
-
-class Waiting(NamedTuple):
-    """What waits for a person: where it is seen, in a line, since when."""
-
-    link: str
-    kind: str
-    text: str
-    at: int
 
 
 def _source(request: Request) -> Source | None:
@@ -93,26 +83,7 @@ def waiting(request: Request) -> Markup | None:
     """Return what waits for a person, the longest first."""
     if (source := _source(request)) is None:
         return None
-    memory = gate_of(request).memory
-    items = [
-        Waiting("/#questions", "question", f"{entry.author}: {entry.body}", entry.at)
-        for entry in memory.questions()
-    ]
-    items += [
-        Waiting("/review", "review", f"{entry.author}: {entry.body}", entry.at)
-        for entry in memory.as_agent(OPERATOR).staged()
-    ]
-    items += [
-        Waiting(
-            f"/runs/{row.id}",
-            "run",
-            f"{row.fields['agent']} {row.waits}",
-            row.fields["at"],
-        )
-        for row in run_rows(source, find_runs(source, state="running"))
-        if row.waits
-    ]
-    items.sort(key=lambda one: one.at)
+    items = inbox(source)
     return frame_of(request).markup(
         "runs/card_waiting.html", found=items[:MOST], more=len(items) - MOST
     )

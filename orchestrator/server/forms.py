@@ -212,6 +212,47 @@ class Limited(BaseModel):
     tree: dict[str, float | None]
 
 
+class Waiting(BaseModel):
+    """Something that only a person can move: who asks for what since when, what its tree took so
+    far, and `line`, the command that moves it. `age` is in seconds, `cost` in dollars.
+    """
+
+    kind: str
+    who: str
+    text: str
+    at: str
+    age: int
+    line: str
+    run: str
+    entry: str
+    tokens: int
+    cost: float | None
+
+
+class Inbox(BaseModel):
+    """What waits for a person, the longest first."""
+
+    waiting: list[Waiting]
+
+
+class AnswerTo(Body):
+    """The answer to a run that waits, a blocker or a question, by its name."""
+
+    to: str
+    text: str
+
+
+class Answered(BaseModel):
+    """What became of an answer: the entry that is done, those that tell it, and the run that goes
+    on with its tree, empty where none waited; `line` goes on with it where no process does.
+    """
+
+    entry: str
+    entries: list[str]
+    run: str
+    line: str
+
+
 class Stop(Body):
     """Why a run is to end."""
 

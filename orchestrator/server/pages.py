@@ -27,6 +27,8 @@ from orchestrator.server.drawing import draw
 from orchestrator.server.source import Asked, asked_to_stop, begin_of, question, stop
 from orchestrator.server.texts import FILTERS
 from orchestrator.spend.limits import LimitReached
+from orchestrator.waiting.answers import answer as answered
+from orchestrator.waiting.questions import questions_of, tree_of
 from synapse.errors import Conflict, InvalidEntry, NotFound
 from synapse.model import clock
 from synapse.model.dates import since as parse_since
@@ -126,6 +128,7 @@ def _run_page(request: Request, asked: Source, fields: Fields) -> Response:
         steps=report.steps[-STEPS:],
         receipt=receipt_json(asked, fields),
         stopping=asked_to_stop(asked, str(fields["run"])),
+        questions=questions_of(asked, fields) if tree_of(asked, fields) else [],
         begins=begin_of(request) is not None
         and question(asked, fields, "") is not None,
     )
@@ -178,6 +181,16 @@ def ask(
                 " with one, or with `orchestrator up --serve --engine NAME`"
             ) from error
     return RedirectResponse(f"/runs/{quote(name, safe='')}?did={did}", 303)
+
+
+@router.post("/runs/{id}/answer")
+def answer(id: str, asked: Asked, memory: Operator, fields: Form) -> Response:
+    """Answer what a run waits for; its tree goes on in the process that can drive it."""
+    run = find_run(asked, id)
+    answered(memory, asked, str(run["run"]), fields.get("body", ""))
+    return RedirectResponse(
+        f"/runs/{quote(str(run['run']), safe='')}?did=answered", 303
+    )
 
 
 @router.post("/runs/{id}/stop")

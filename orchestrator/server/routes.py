@@ -18,6 +18,8 @@ from orchestrator.reports.unread import unread_runs
 from orchestrator.reports.wakes import find_wakes
 from orchestrator.server import forms
 from orchestrator.server.source import REASON, Asked, stop
+from orchestrator.waiting.answers import answer as answered
+from orchestrator.waiting.inbox import inbox
 from synapse.model.dates import since as parse_since
 from synapse.server.answers import conditional, made
 from synapse.server.callers import Operator
@@ -86,6 +88,22 @@ def end(
     reason = body.reason if body else REASON
     name, orphaned = stop(asked, id, reason, once)
     return made({"stopped": name, "reason": reason, "orphaned": orphaned}, 202)
+
+
+@router.get("/waiting", response_model=forms.Inbox)
+def waiting(request: Request, asked: Asked) -> Response:
+    """Return what waits for a person, each with its age, its cost and the line that moves it."""
+    now = asked.now()
+    return conditional(request, {"waiting": [item.json(now) for item in inbox(asked)]})
+
+
+@router.post("/answer", response_model=forms.Answered, responses=responses(404, 409))
+def answer(said: forms.AnswerTo, asked: Asked, memory: Operator) -> Response:
+    """Answer a run that waits, a blocker or a question; its tree goes on in the process that can
+    drive it."""
+    given = answered(memory, asked, said.to, said.text)
+    line = f"orchestrator resume {given.run}" if given.run else ""
+    return made({**fields(given._asdict()), "line": line})
 
 
 @router.get("/tree", response_model=forms.Trees, responses=responses(404, 409))

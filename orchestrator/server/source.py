@@ -59,7 +59,7 @@ def question(asked: Source, run: Fields, text: str, once: bool = False) -> Task 
                 )
     result = f", whose result is {run['entry']}" if run.get("entry") else ""
     text = f"{text}\n\nThe operator asks this about your run {run['run']}{result}."
-    return Task(text, **options | {"intent": None, "once": once})
+    return Task(text, **options | {"intent": None, "once": once, "team": {}})
 
 
 def asked_to_stop(asked: Source, run: str) -> str | None:

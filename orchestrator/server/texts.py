@@ -59,6 +59,9 @@ def share(part: float | None) -> str:
     return "–" if part is None else f"{part:.0%}" if part >= 0.1 else f"{part:.1%}"
 
 
+WAITS = ("blocked", "waiting", "orphaned", "closed")
+
+
 def state_class(state: str) -> str:
     """Return the class of the pill of a state."""
     if state == "running":
@@ -67,7 +70,7 @@ def state_class(state: str) -> str:
         return "well"
     if state in ENDED_WELL:
         return ""
-    return "wait" if state in ("blocked", "orphaned", "closed") else "critical"
+    return "wait" if state in WAITS else "critical"
 
 
 FILTERS: dict[str, Callable[..., Any]] = {

@@ -5,12 +5,16 @@ them. Used by the supervisor's synchronous methods; knows nothing of runs.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from synapse.errors import Conflict
 
 T = TypeVar("T")
+_LEFT = (
+    "left in the middle: {runs}. `supervisor.resume()` goes on with it, in this program or in"
+    " another; so does `orchestrator resume RUN`, and `orchestrator stop RUN` ends it"
+)
 
 
 class LoopRunner:
@@ -20,10 +24,14 @@ class LoopRunner:
         self._runner: asyncio.Runner | None = None
 
     def run(
-        self, name: str, instead: str, work: Callable[[], Coroutine[Any, Any, T]]
+        self,
+        name: str,
+        instead: str,
+        work: Callable[[], Coroutine[Any, Any, T]],
+        left: Sequence[str] = (),
     ) -> T:
         """Return the result of the work. Conflict in a running event loop, where the caller has to
-        await it `instead`.
+        await it `instead`. An interruption says what was `left` in the middle.
         """
         try:
             asyncio.get_running_loop()
@@ -32,7 +40,12 @@ class LoopRunner:
         else:
             hint = f"write `await supervisor.{instead}` here"
             raise Conflict(f"{name}() cannot wait in a running event loop: {hint}")
-        return self._runner.run(work())
+        try:
+            return self._runner.run(work())
+        except KeyboardInterrupt as interrupt:
+            if left:
+                interrupt.add_note(_LEFT.format(runs=", ".join(left)))
+            raise
 
     def is_running(self) -> bool:
         """Return whether the caller is in this event loop."""

@@ -72,6 +72,7 @@ class Session:
             *self.first["ids"],
             *self.conversation.rendered,
             *self.conversation.pointed,
+            *self.conversation.answered,
         }
 
     def offer(self, news: News) -> None:
@@ -88,6 +89,15 @@ class Session:
                 self.changed.set()
             if news.tier == NOW and self.engine.interrupt == "now":
                 self.interrupt.set()
+
+    @property
+    def played(self) -> bool:
+        """Return whether nobody works at it: its engine when it began, or the one that goes on with
+        it, is a scripted one without a script of the user's.
+        """
+        return bool(
+            self.run.fields.get("played") or getattr(self.engine, "played", False)
+        )
 
     @property
     def due(self) -> bool:

@@ -170,7 +170,7 @@ class Findings:
         run = self._run(claim)
         if run is None:
             return False
-        return run["state"] == "ended" or not self.lives(str(run.get("holder")))
+        return run["state"] != "running" or not self.lives(str(run.get("holder")))
 
     def _run(self, claim: Claim) -> dict[str, Any] | None:
         """Return the run that holds the work, None where it is held in no run that is known."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from orchestrator.engines.protocol import (
@@ -129,6 +129,9 @@ class TurnLoop:
                 f"the model refused: {turn.text or 'it gave no reason'}"[:500],
             )
         await self.hear()
+        if answered := self.session.conversation.answered:
+            await self._send_news("answer", answered=answered)
+            return None
         if self.session.due:
             await self._send_news()
             return None
@@ -164,7 +167,10 @@ class TurnLoop:
             return outcome
         if outcome.blocker is None:
             id = await self.memory_thread(
-                self.run_store.blockers.report, self.session.run, outcome, answered
+                self.run_store.blockers.report,
+                self.session.run,
+                outcome,
+                self._number(answered),
             )
             outcome = outcome._replace(blocker=id)
         if outcome.blocker is None:
@@ -315,14 +321,15 @@ class TurnLoop:
         self.session.inbox = {news_item.entry.id: news_item for news_item in later}
         if not news:
             if about:
-                await self._add_message(RESOLVED, "wake", why, **about)
+                text = await self._resolved(about.get("answered", ()))
+                await self._add_message(text, "wake", why, **about)
             return
         text, ids = await self.memory_thread(
             self.run_store.deliveries.wake_text, self.session, news
         )
         if not text:
             return  # none of it stands any more
-        text = f"{ANSWERED}\n{text}" if why == "answered" else text
+        text = f"{ANSWERED}\n{text}" if why in ("answered", "answer") else text
         pointed = [item.entry.id for item in news if item.entry.id not in ids]
         await self._add_message(
             text,
@@ -337,6 +344,20 @@ class TurnLoop:
             self.run_store.deliveries.delivered, self.session, ids, "rendered", offered
         )
         self.session.rendered.append((len(self.session.conversation.turns), ids))
+
+    def _number(self, answered: int) -> str:
+        """Return what tells this blocker from the earlier ones of the run."""
+        times = self.session.run.fields.get("answers")
+        return f"/{times}/{answered}" if times else str(answered)
+
+    async def _resolved(self, entries: Iterable[str]) -> str:
+        """Return what a run is told of which nothing more is known than that it is not blocked any
+        more, with what the operator noted about that."""
+        notes = [
+            await self.memory_thread(self.run_store.blockers.note, id) for id in entries
+        ]
+        said = [f"The operator notes: {note}" for note in notes if note]
+        return "\n".join([RESOLVED, *said])
 
     async def _acknowledge(self) -> None:
         """Mark entries as acknowledged one turn after the turn in which they were rendered."""

@@ -147,11 +147,11 @@ def _claim(fields: Mapping[str, Any]) -> Claim:
 
 
 def has_ended(store: Store, run: str | None) -> bool:
-    """Return whether a run is over for good. Ends are final, so that this may be asked outside the
-    log's lock.
+    """Return whether nobody is at a run any more. Who answers one that was blocked lets it go on,
+    and it has its claims back where nobody took them: so this may be asked outside the log's lock.
     """
     if not run:
         return False
     with store.snapshot(late=True) as snap:
         row = snap.run(run)
-    return row is not None and row["state"] == "ended"
+    return row is not None and row["state"] != "running"

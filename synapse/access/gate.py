@@ -25,7 +25,9 @@ _PLACES = ("thread", "parent", "urgency", "importance", "confidence", "cites")
 
 
 class Access:
-    """The access of one agent, or of the operator, who sees everything and writes nothing."""
+    """The access of one agent, or of the operator, who sees everything, rules on every entry in its
+    own name, and writes none here.
+    """
 
     def __init__(self, store: Store, writer: Writer, id: str) -> None:
         self.store = store
@@ -46,13 +48,20 @@ class Access:
         return agent if self.writer.run is None else agent.joined(self.writer.project())
 
     def writing_agent(self) -> Agent:
-        """Return the agent, about to write; the operator writes nothing."""
-        agent = self.agent()
+        """Return the agent, about to write; the operator writes no entries here."""
+        agent = self.ruling_agent()
         if agent is None:
             raise Forbidden(
-                "the operator declares agents and reads everything; entries and"
-                " rulings are agents' acts"
+                "the operator declares agents, reads everything and rules on entries;"
+                " writing them is the agents', and `synapse tell` says something to them"
             )
+        return agent
+
+    def ruling_agent(self) -> Agent | None:
+        """Return the agent, about to rule on an entry; None is the operator, who may rule on
+        each.
+        """
+        agent = self.agent()
         self.store.tidy()
         return agent
 

@@ -1,5 +1,5 @@
-"""The rulings of an agent on entries: review of what is staged or unverified, archive and restore.
-Called by the methods of `AgentMemory`.
+"""The rulings of an agent or the operator on entries: review of what is staged or unverified,
+archive and restore. Called by the methods of `AgentMemory`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from synapse.authority import (
     may_vouch,
 )
 from synapse.errors import Conflict, InvalidEntry
-from synapse.model.agents import OPERATOR, authority_in
+from synapse.model.agents import OPERATOR, Agent, authority_in
 from synapse.model.entry import Entry
 from synapse.model.records import filings
 
@@ -54,7 +54,7 @@ def vouch(access: Access, id: str) -> Entry:
 
 def approve(access: Access, id: str) -> Entry:
     """Let a staged entry take effect; one that was proposed for others has these filed away."""
-    agent, entry = access.writing_agent(), _waiting(access, id, "approve")
+    agent, entry = _waiting(access, id, "approve")
     if is_merged(entry):
         successors.approve(access.store, access.writer, agent, entry)
     elif entry.trust == "unverified":  # approved, it still has to be vouched for
@@ -66,7 +66,7 @@ def approve(access: Access, id: str) -> Entry:
 
 def reject(access: Access, id: str, reason: str | None) -> Entry:
     """Turn a staged entry away."""
-    entry = _waiting(access, id, "reject")
+    _, entry = _waiting(access, id, "reject")
     access.writer.act("reject", entry=id, reason=reason)
     return entry
 
@@ -129,17 +129,18 @@ def refuse_staged(entry: Entry, action: str) -> None:
         )
 
 
-def _waiting(access: Access, id: str, action: str) -> Entry:
-    """Return an entry that waits for review, if this agent may rule on it."""
-    agent = access.writing_agent()
+def _waiting(access: Access, id: str, action: str) -> tuple[Agent | None, Entry]:
+    """Return who rules, None for the operator, and an entry that waits for review, if it may."""
+    agent = access.ruling_agent()
     access.store.expire_staged()
     entry = access.entry(id)
     with access.store.snapshot() as snap:
         waiting = {staged.id for staged in snap.staged()}
     if not entry.staged or id not in waiting:
         raise Conflict(f"{id} does not wait for review", id=id)
-    may_rule(agent, entry, access.store.settings, action)
-    return entry
+    if agent is not None:
+        may_rule(agent, entry, access.store.settings, action)
+    return agent, entry
 
 
 def _already(

@@ -29,17 +29,18 @@ def outdated(store: Store, entry: Entry) -> str | None:
     return None
 
 
-def approve(store: Store, writer: Writer, agent: Agent, entry: Entry) -> None:
+def approve(store: Store, writer: Writer, agent: Agent | None, entry: Entry) -> None:
     """Approve a proposal: it is shown for as long as the longest of its sources, and these are
-    filed away."""
+    filed away. An agent of None is the operator, who may file away anything."""
     if reason := outdated(store, entry):
         raise Conflict(
             f"{entry.id} cannot take the place of its sources: {reason}; reject it",
             id=entry.id,
         )
     sources = [store.current(id) for id in entry.derived_from]
-    for source in sources:
-        may_close(agent, source, store.settings, "file away")
+    if agent is not None:
+        for source in sources:
+            may_close(agent, source, store.settings, "file away")
     until, now = max(source.expires for source in sources), store.clock()
     ttl = "never" if until == NEVER else f"{max(-((now - until) // SECOND), 1)}s"
     writer.act("approve", entry=entry.id, trust=entry.trust, ttl=ttl)

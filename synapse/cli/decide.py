@@ -67,7 +67,7 @@ def archive_options(parser: Options) -> None:
 
 def archive(call: Call) -> None:
     ids: Sequence[str] = call.args.ids
-    call.actor().archive(ids, call.args.reason)
+    call.reader().archive(ids, call.args.reason)
     call.show_done("archived", ids)
 
 
@@ -77,19 +77,24 @@ def restore_options(parser: Options) -> None:
 
 def restore(call: Call) -> None:
     ids: Sequence[str] = call.args.ids
-    call.actor().restore(ids)
+    call.reader().restore(ids)
     call.show_done("restored", ids)
 
 
 def _ids(parser: Options, nargs: str = "+") -> None:
     add = parser.add_argument
     add("ids", nargs=nargs, metavar="ID", help="the entries")
-    parser.add_author()
+    parser.add_argument(
+        "--from",
+        dest="agent",
+        metavar="AGENT",
+        help="who decides (default: $SYNAPSE_AGENT, else the operator)",
+    )
 
 
 def _rule(call: Call, what: str, act: Callable[[AgentMemory, str], Any]) -> None:
     """Rule on each entry in turn. If one fails, the earlier rulings stand and have been printed."""
-    me = call.actor()
+    me = call.reader()
     for id in call.args.ids:
         act(me, id)
         call.show_done(what, [id])

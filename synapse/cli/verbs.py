@@ -230,7 +230,7 @@ _TABLE = (
         "rule",
         "decide",
         "mark blockers as resolved",
-        'synapse resolve --from eng-backend syn-2026-02-01-001 --note "fixed in v2"',
+        'synapse resolve syn-2026-02-01-001 --note "it has a key now"',
     ),
     Verb(
         "approve",

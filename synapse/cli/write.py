@@ -141,7 +141,7 @@ def tell_options(parser: Options) -> None:
     add(
         "--re",
         metavar="ID",
-        help="the question or entry that this answers",
+        help="the entry that this is about; a question or a blocker is done with it",
     )
 
 

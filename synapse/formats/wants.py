@@ -252,6 +252,8 @@ def of_script(script: object, file: str = TEAM_FILE) -> Want | None:
 
 def of_team(text: str) -> Iterator[Want]:
     """Yield what a team's file asks for; nothing where it cannot be read."""
+    if not text:
+        return
     from synapse.system import yaml
 
     try:

@@ -304,6 +304,12 @@ def _run_sentence(_: Act, fields: Mapping[str, Any]) -> str:
     if "agent" in fields:
         project = f" for {fields['project']}" if fields.get("project") else ""
         return f"began run {run}{project}"
+    if fields.get("state") == "waiting":
+        return f"ended run {run} as blocked: it waits for an answer"
+    if fields.get("state") == "waiting":
+        return f"ended run {run} as blocked: it waits for an answer"
+    if fields.get("left"):
+        return f"left run {run} in the middle"
     return f"goes on with run {run} as epoch {epoch}"
 
 

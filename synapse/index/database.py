@@ -18,7 +18,7 @@ from synapse.system.typed import TYPE_CHECKING, Any, T
 if TYPE_CHECKING:
     from synapse.system.lock import Lock
 
-VERSION = "20"
+VERSION = "21"
 INDEX = ("schema.sql", "queries.sql", VERSION)
 KEPT = 500
 BUSY = 10.0  # seconds that a connection waits for another one's lock

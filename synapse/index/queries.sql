@@ -543,7 +543,8 @@ insert into runs(id, seq, at, agent, project, parent, root, state, status, epoch
 values(:run, :seq, :at, :agent, :project, :parent, :root, :state, :status, :epoch, :holder, :ended_at, :fields)
 on conflict(id) do update set project = excluded.project, parent = excluded.parent, root = excluded.root,
   state = excluded.state, status = excluded.status, epoch = excluded.epoch, holder = excluded.holder,
-  ended_at = coalesce(ended_at, excluded.ended_at), fields = excluded.fields
+  ended_at = case when excluded.state = 'running' then null else coalesce(ended_at, excluded.ended_at) end,
+  fields = excluded.fields
 
 -- name: put_delivery
 insert or ignore into deliveries(entry, agent, run, epoch, state, at) values(?, ?, ?, ?, ?, ?)

@@ -194,16 +194,24 @@ def epoch_is(run: str, number: int) -> Guard:
     return Guard(run, f"epoch_is({number})", holds)
 
 
+RESTING = ("ended", "waiting")  # states of a run in which nobody is at it
+
+
+RESTING = ("ended", "waiting")  # states of a run in which nobody is at it
+
+
 def fence(run: str, epoch: int, *, ended: bool = False) -> Guard:
-    """Return a guard: this incarnation of the run is the current one, and it has not ended, unless
-    it may have (`ended`)."""
+    """Return a guard: this incarnation of the run is the current one, and it has not ended nor
+    waits for an answer, unless it may (`ended`)."""
 
     def holds(records: Iterable[Record]) -> bool:
-        newest, ended_before = 0, False
+        newest, over = 0, False
         for record in records:
-            newest = max(newest, int(record.fields.get("epoch", 0)))
-            ended_before = ended_before or record.fields.get("state") == "ended"
-        return newest == epoch and (ended or not ended_before)
+            number = int(record.fields.get("epoch", 0))
+            if number > newest:  # where it was answered, it goes on as the next one
+                newest, over = number, False
+            over = over or record.fields.get("state") in RESTING
+        return newest == epoch and (ended or not over)
 
     return Guard(f"run:{run}", f"fence({epoch})", holds)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 
 from synapse.errors import NotFound, StoreCorrupt, StoreError
 from synapse.formats import codec
@@ -26,6 +26,8 @@ from synapse.system.typed import Any, NamedTuple
 from synapse.webhooks.targets import PUBLIC, Target, may_leave
 
 FOLDER = "runs/.webhooks"
+WAITING = "run.waiting"  # a run waits until somebody answers this entry
+TYPES = {"vouch": "entry.vouched", "waiting": WAITING}
 WINDOW = 64  # entries that are looked at before the first of them is settled
 IN_FLIGHT = 4
 OVERTAKEN = 5000  # later entries that were settled before one is given up that holds up the cursor
@@ -117,6 +119,7 @@ class Outbox:
         """Take the next entries that are for this target from the log, as far as there is room."""
         reader = self._reader()
         count, self.more = 0, False
+        before = self.follower.cursor
         polled: Any = self.follower.poll()  # a generator, which is to be closed
         try:
             with closing(polled) as events:
@@ -132,9 +135,25 @@ class Outbox:
                     if count >= BATCH:
                         self.more = True
                         break
+            for event in self._waits(before):
+                if self.target.takes(event.entry) and may_leave(event.entry, reader):
+                    self._add(event)
         except StoreCorrupt:  # the journal is another one than was followed
             self.follower = self._follow(self._known_place())
             self.more = True
+
+    def _waits(self, since: int) -> Iterator[Event]:
+        """Yield the blockers of the runs that began to wait for a person since this place, as far
+        as was followed."""
+        if since == self.follower.cursor:
+            return
+        for record in self.store.log.since(since):
+            if record.seq > self.follower.cursor:
+                return
+            if record.kind == "run" and record.fields.get("state") == "waiting":
+                with suppress(NotFound):
+                    entry = self.store.current(str(record.fields["entry"]))
+                    yield Event(record.seq, "waiting", entry)
 
     def recall(self) -> None:
         """Take up the dead letters that somebody wants sent again."""
@@ -173,9 +192,10 @@ class Outbox:
             return None
         if self.store.is_tainted(entry.id) or not may_leave(entry, reader):
             return None
-        return payload(
-            delivery.type, entry.at, self.store.settings.name, codec.entry_json(entry)
-        )
+        data = codec.entry_json(entry)
+        if delivery.type == WAITING:
+            data["answer"] = f'orchestrator answer {entry.id} "..."'
+        return payload(delivery.type, entry.at, self.store.settings.name, data)
 
     # -- what became of it -------------------------------------------------------------------------
 
@@ -250,7 +270,7 @@ class Outbox:
         return agent
 
     def _add(self, event: Event) -> None:
-        type = "entry.vouched" if event.kind == "vouch" else "entry.created"
+        type = TYPES.get(event.kind, "entry.created")
         id = message_id(self.target.name, type, event)
         if id in self.settled:
             self.settled[id] = event.cursor

@@ -41,6 +41,7 @@ MEMORY = {
     "last_seen": NONE,
     "rebuild": NONE,
     "register": WHOLE,
+    "asks": WHOLE,
     "questions": WHOLE,
     "repair": WHOLE,
     "tell": WHOLE,
@@ -336,8 +337,11 @@ def test_what_tells_of_no_entry_tells_of_none(world):
 def test_a_spawned_run_does_not_get_the_operator_s_acts(world, monkeypatch, name):
     monkeypatch.setenv("SYNAPSE_RUN", "run-1")
     monkeypatch.setenv("SYNAPSE_AGENT", "eng-c")
-    given = {"register": (Agent("new"),), "import_": ([],), "tell": ("lead", "x")}.get(
-        name, ()
-    )
+    given = {
+        "register": (Agent("new"),),
+        "import_": ([],),
+        "tell": ("lead", "x"),
+        "asks": (None,),
+    }.get(name, ())
     with pytest.raises(Forbidden):
         list(getattr(world.mem, name)(*given))

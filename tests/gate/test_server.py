@@ -241,7 +241,9 @@ ELSEWHERE = {
         "tells of a thread as GET /v1/threads/{id}, which is walked",
     ),
 }
-RUNS = "runs limits debts stats tree wakes".split()  # tests/orchestrator/server
+RUNS = (
+    "runs limits debts stats tree wakes waiting answer".split()
+)  # tests/orchestrator/server
 
 
 def unwalked(app):

@@ -46,3 +46,25 @@ def test_the_daemon_sends_what_is_declared_while_it_is_up(root, receiver, daemon
     time.sleep(0.1)
     state = json.loads((root / "runs/.webhooks/chat.json").read_text())
     assert state["sent"] == 2
+
+
+def test_a_run_that_waits_for_a_person_is_sent(root, receiver, daemon):
+    """Once, with the rights of any other entry, and with the line that answers it."""
+    from orchestrator import Supervisor, Task
+    from orchestrator.daemon import is_up
+    from orchestrator.engines.scripted import Scripted
+
+    assert wait_for(lambda: is_up(str(root)))
+    declare(root, receiver.url)
+    assert wait_for(lambda: (root / "runs/.webhooks/chat.json").exists())
+    engine = Scripted(lambda seen: "Blocked: no key")
+    with Supervisor(str(root), engine=engine) as boss:
+        result = boss.run(Task("Work", "eng", project="web"))
+    assert result.waiting
+    assert wait_for(lambda: len(receiver.taken) == 2)
+    bodies = [json.loads(body) for _, body, *_ in receiver.taken]
+    assert {body["type"] for body in bodies} == {"entry.created", "run.waiting"}
+    (waits,) = [body["data"] for body in bodies if body["type"] == "run.waiting"]
+    assert waits["id"] == result.entry
+    assert waits["answer"] == f'orchestrator answer {result.entry} "..."'
+    assert set(receiver.ids().values()) == {1}

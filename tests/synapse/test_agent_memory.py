@@ -143,12 +143,9 @@ def test_what_outranks_cannot_be_superseded_and_comes_back(mem, me, clock):
 
 def test_the_operator_and_strangers_write_nothing(mem):
     operator = mem.as_agent("operator")
-    entry = mem.as_agent("eng-a").append("text", "api/x")
+    mem.as_agent("eng-a").append("text", "api/x")
     for act in (
         lambda: operator.append("text", "api/x"),
-        lambda: operator.resolve(entry.id),
-        lambda: operator.approve(entry.id),
-        lambda: operator.reject(entry.id),
         lambda: operator.read(mark=True),
         lambda: operator.briefing(mark=True),
         operator.unread,
@@ -157,6 +154,19 @@ def test_the_operator_and_strangers_write_nothing(mem):
             act()
     with pytest.raises(NotFound, match="register"):
         mem.as_agent("nobody")
+
+
+def test_the_operator_rules_in_its_own_name(mem):
+    """Whatever the author's authority; the acts are the operator's, and undone like others."""
+    operator, boss = mem.as_agent("operator"), mem.as_agent("eng-a")
+    entry = boss.append("Blocked: no key", "blockers/web", priority="critical")
+    operator.resolve(entry.id, "it is in the vault")
+    assert boss.fate(entry.id)[:2] == ("resolved", "operator")
+    filed = boss.append("old", "api/x")
+    operator.archive(filed.id)
+    assert boss.get(filed.id).archived
+    acts = {record.kind: record.by for record in mem.audit()}
+    assert acts["resolve"] == acts["archive"] == "operator"
 
 
 def test_a_plain_read_writes_nothing(mem, me):

@@ -23,6 +23,14 @@ def tool_options(parser: Options) -> None:
     )
 
 
+def wait_option(parser: Options) -> None:
+    parser.add_argument(
+        "--wait",
+        action="store_true",
+        help="wait for a person where it has to, and take the answer from standard input",
+    )
+
+
 def engine_options(parser: Options) -> None:
     add = parser.add_argument
     add(

@@ -153,7 +153,9 @@ class Progress:
         for step in row.fresh:
             for line in format_step(step):
                 yield f"{id} {line.strip()}"
-        if row.run["state"] == "ended" and id not in self._over:
+        if row.run["state"] == "running":
+            self._over.discard(id)  # it may have been answered
+        elif id not in self._over:
             self._over.add(id)
             yield f"{id} {format_end(row.run).strip()}"
 

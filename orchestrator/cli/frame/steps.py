@@ -37,7 +37,8 @@ def format_step(step: Step) -> Iterator[str]:
         text = _one_line(f"{ids}: {fields['text']}" if ids else fields["text"])
         yield f"{lead}{fields.get('why', 'said'):<7}  {text}"
     elif step.kind == "attempt":
-        yield f"{lead}taken over, attempt {fields.get('attempts', '?')}"
+        goes_on = f"taken over, attempt {fields.get('attempts', '?')}"
+        yield f"{lead}{'answered, and goes on' if 'answers' in fields else goes_on}"
 
 
 def turn_spent(fields: Fields) -> tuple[Usage, float | None]:

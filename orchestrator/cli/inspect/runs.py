@@ -19,8 +19,10 @@ from orchestrator.cli.frame.figures import (
     mark_estimate,
 )
 from orchestrator.cli.frame.grid import grid
+from orchestrator.cli.frame.items import format_items
 from orchestrator.reports.rows import ENDED_WELL, RunRow, find_runs, run_rows
 from orchestrator.reports.trees import Node, trees
+from orchestrator.waiting.inbox import inbox
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options
 from synapse.cli.frame.parse import number as whole
@@ -31,6 +33,8 @@ HEADERS = ("run", "state", "turns", "own tokens", "own cost", "time", "task")
 NUMBERS = HEADERS[2:6]
 RECENT = 24 * 3_600 * SECOND  # so long `ps` names what ended otherwise than done
 NEWEST = 10
+MOST = 5  # of what waits for a person; `inbox` lists all
+WAITS = "\n\nwaits for you:\n"
 UNDONE = "\n\nended in the last 24 hours, and not done:\n"
 
 
@@ -65,15 +69,17 @@ def ps(call: Call) -> None:
             lambda: format_runs(rows, everything=True),
         )
         return
-    undone = run_rows(source, _undone(call))
+    undone, waiting, now = run_rows(source, _undone(call)), inbox(source), source.now()
     call.show(
         lambda: {
             "runs": [row.json() for row in rows],
             "not_done": [row.json() for row in undone],
+            "waiting": [item.json(now) for item in waiting],
         },
         lambda: (
             format_runs(rows, everything=False)
             + (f"{UNDONE}{_format_reasons(undone)}" if undone else "")
+            + (f"{WAITS}{format_items(waiting, now, MOST)}" if waiting else "")
         ),
     )
 

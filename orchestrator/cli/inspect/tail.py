@@ -60,7 +60,7 @@ def _steps(call: Call, id: str) -> Iterator[Step]:
     while True:
         # before the look: nothing comes after
         is_last = (
-            not call.args.follow or find_run(source_of(call), id)["state"] == "ended"
+            not call.args.follow or find_run(source_of(call), id)["state"] != "running"
         )
         yield from steps.read(grown.lines())
         if is_last:

@@ -1,4 +1,4 @@
-"""`orchestrator unread | questions`: results that nobody read, and questions to the operator."""
+"""`orchestrator unread`: results that nobody read."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ from orchestrator.reports.rows import RunRow, find_runs, run_rows
 from orchestrator.reports.unread import unread_runs
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options
-from synapse.cli.frame.show import block, columns
-from synapse.formats import codec
-from synapse.model.entry import Entry
 
 HEADERS = ("run", "state", "own tokens", "own cost", "for", "summary")
 
@@ -50,20 +47,3 @@ def _format_unread(runs: list[RunRow]) -> str:
         for row in runs
     ]
     return grid(HEADERS, rows, HEADERS[2:4])
-
-
-def questions_options(parser: Options) -> None:
-    """Add nothing: the verb has no options of its own."""
-
-
-def questions(call: Call) -> None:
-    entries = call.memory.questions()
-    call.show(
-        lambda: {"questions": [codec.entry_json(entry) for entry in entries]},
-        lambda: "\n\n".join(map(_format_question, entries)) or "no questions",
-    )
-
-
-def _format_question(entry: Entry) -> str:
-    text = block(entry, whole=True, width=columns())
-    return f'{text}\n    answer: synapse tell {entry.author} --re {entry.id} "..."'

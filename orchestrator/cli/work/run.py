@@ -4,6 +4,7 @@ prompt and its price.
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.cli.frame.describe import clean_text, describe_result
@@ -16,7 +17,12 @@ from orchestrator.cli.frame.engines import (
     with_servers,
 )
 from orchestrator.cli.frame.figures import format_money
-from orchestrator.cli.frame.options import engine_options, read_text, tool_options
+from orchestrator.cli.frame.options import (
+    engine_options,
+    read_text,
+    tool_options,
+    wait_option,
+)
 from orchestrator.reports.rows import ENDED_WELL
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options
@@ -94,6 +100,7 @@ def run_options(parser: Options) -> None:
         action="store_true",
         help="not again where it is being done, or was just done",
     )
+    wait_option(parser)
     tool_options(parser)
     add(
         "--dry-run",
@@ -111,19 +118,25 @@ def run(call: Call) -> int:
     task = _task(call)
     if args.dry_run:
         return _dry_run(call, task)
+    from orchestrator.cli.frame.asking import ended, go_on, to_the_end
     from orchestrator.cli.frame.live import run_and_show
 
     with shell_errors(), open_supervisor(call) as supervisor:
+
+        def again(run: str) -> Coroutine[Any, Any, Result]:
+            return with_servers(supervisor, args.mcp, lambda: go_on(supervisor, run))
+
         work = with_servers(supervisor, args.mcp, lambda: supervisor.spawn(task))
-        ending = run_and_show(supervisor, work, quiet=args.quiet or call.json)
-    result: Result = ending.value
+        result = run_and_show(supervisor, work, quiet=args.quiet or call.json)
+        if args.wait:
+            result = to_the_end(call, supervisor, result, again)
     call.show(
         result.fields,
         lambda: "\n".join(filter(None, (result.repeated, clean_text(result.text)))),
     )
     if not args.quiet or not (result.done or result.played):
         call.note(describe_result(result))
-    return ending.code(result.status in ENDED_WELL)
+    return ended(call, [result], result.status in ENDED_WELL)
 
 
 def _task(call: Call) -> Task:

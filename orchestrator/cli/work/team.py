@@ -6,6 +6,7 @@ import os
 from textwrap import fill
 from typing import TYPE_CHECKING
 
+from orchestrator.cli.frame.asking import Lines, ended, until_answered
 from orchestrator.cli.frame.describe import (
     clean_text,
     describe_result,
@@ -19,7 +20,8 @@ from orchestrator.cli.frame.engines import (
 )
 from orchestrator.cli.frame.figures import format_money, format_tokens
 from orchestrator.cli.frame.grid import grid
-from orchestrator.cli.frame.options import engine_options, read_text
+from orchestrator.cli.frame.live import run_and_show
+from orchestrator.cli.frame.options import engine_options, read_text, wait_option
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options
 from synapse.cli.frame.show import WIDTH
@@ -28,6 +30,7 @@ from synapse.trust import decisions
 from synapse.wire.forms import fields
 
 if TYPE_CHECKING:
+    from orchestrator.supervisor import Supervisor
     from orchestrator.team import Report
 
 HEADERS = ("run", "state", "own tokens", "own cost", "said")
@@ -45,11 +48,11 @@ def team_options(parser: Options) -> None:
         help="who takes part (default: team.yaml in the workspace)",
     )
     add("--once", action="store_true", help="do nothing again that was just done")
+    wait_option(parser)
     engine_options(parser)
 
 
 def team(call: Call) -> int:
-    from orchestrator.cli.frame.live import run_and_show
     from orchestrator.engines.protocol import no_engine
     from orchestrator.supervisor import Supervisor
     from orchestrator.team import Team
@@ -68,13 +71,35 @@ def team(call: Call) -> int:
         Supervisor(call.memory, engine=kind, model=model) as supervisor,
     ):
         work = members.run(supervisor, brief, args.project, args.once)
-        ending = run_and_show(supervisor, work, quiet=args.quiet or call.json)
-    report: Report = ending.value
+        report = run_and_show(supervisor, work, quiet=args.quiet or call.json)
+        lines = Lines()
+        while args.wait and report.waiting:
+            report = _answered(call, supervisor, report, lines)
     call.show(lambda: _as_json(report), lambda: _format_report(report))
     for result in report.runs:
         if not result.done and not report.played:
             call.note(describe_result(result))
-    return ending.code(report.done or report.played)
+    return ended(call, report.runs, report.done or report.played)
+
+
+def _answered(
+    call: Call, supervisor: Supervisor, report: Report, lines: Lines
+) -> Report:
+    """Wait for an answer to a run of a team, and return what the team came to then."""
+    from orchestrator.team import go_on
+
+    async def rest() -> Report:
+        async with supervisor:
+            await supervisor.recover(root.root)
+            first = await supervisor.memory_thread(
+                supervisor.run_store.known, root.root
+            )
+            return await go_on(supervisor, first) or report
+
+    waiting = next(result for result in report.runs if result.waiting)
+    root = supervisor.run_store.known(waiting.run)
+    until_answered(call, waiting.run, lines)
+    return run_and_show(supervisor, rest(), quiet=call.args.quiet or call.json)
 
 
 def _trusted_script(call: Call, file: str | None, script: str | None) -> str | None:

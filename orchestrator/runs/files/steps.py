@@ -10,7 +10,7 @@ call     a tool call is about to be carried out (a call without its result was i
 result   what the call gave
 message  something else was said to the model: a wake, results that it had not read,
          what it has to go on with
-attempt  another process took the run over
+attempt  another process took the run over, or it was answered and goes on
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ class Conversation(NamedTuple):
     pointed: frozenset[str] = frozenset()
     # entries in which the supervisor said what blocked it, and it went on
     reported: tuple[str, ...] = ()
+    # entries that kept it when it ended, which are answered: it has not been told yet
+    answered: tuple[str, ...] = ()
     read: frozenset[str] = frozenset()  # child runs whose results it was given
     blockers: tuple[str, ...] = ()  # entries in which it said what keeps it
     # what it was last told of each act: an entry, or that others are at it
@@ -191,7 +193,12 @@ class ConversationBuilder:
         fields = step.fields
         self.now = self.now._replace(next=step.n + 1)
         if step.kind == "attempt":
+            if "answers" in fields:
+                self.now = self.now._replace(answered=tuple(fields["answered"]))
+                self.read.difference_update(fields["again"])
+                self.message_counts["unread"] = 0
             return
+        self.now = self.now._replace(answered=())
         self.now = self.now._replace(last=step.kind, recorded=self.now.recorded + 1)
         self.read.update(fields.get("read", ()))
         if step.kind == "prompt":
@@ -281,3 +288,14 @@ def capsules(conversation: Conversation, tools: Sequence[str]) -> int | None:
         if tools
         else None
     )
+
+
+def answered(run: Mapping[str, Any], recorded: Iterable[Step]) -> dict[str, Any]:
+    """Return what the attempt of a run that was answered goes on with, once for each answer: the
+    entries that kept it, and the runs below it that go on too."""
+    times = run.get("answers", 0)
+    if times <= max(step.fields.get("answers", 0) for step in recorded):
+        return {}
+    return {"answers": times} | {
+        name: run.get(name, []) for name in ("answered", "again")
+    }

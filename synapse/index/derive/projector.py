@@ -14,7 +14,7 @@ from synapse.index.derive import taint
 from synapse.index.derive.entries import entry_from, read_entry, size
 from synapse.model.entry import NEVER, RANK, Entry
 from synapse.model.kinds import MESSAGE, NUMBER
-from synapse.model.records import Record, entry_of, filings, touched_by
+from synapse.model.records import RESTING, Record, entry_of, filings, touched_by
 from synapse.system.json import dumps
 from synapse.system.typed import Any
 
@@ -358,7 +358,7 @@ class Projector:
             "agent": fields.get("agent", record.by),
             "epoch": fields.get("epoch", 0),
         }
-        values["ended_at"] = record.at if fields.get("state") == "ended" else None
+        values["ended_at"] = record.at if fields.get("state") in RESTING else None
         self.db.run("put_run", values | {"fields": dumps(fields)})
 
     def _agent(self, record: Record) -> None:

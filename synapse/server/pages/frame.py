@@ -27,7 +27,7 @@ from synapse.server.pages.assets import Assets
 HERE = Path(__file__).parent
 STREAM = "/v1/events"
 NOTES = {
-    "answered": "Your answer was sent, and the question is done.",
+    "answered": "Your answer was sent, and the question is done. Work that waited for it goes on.",
     "approved": "Approved: it takes effect now.",
     "asked": "Sent. It stands in the agent's next prompt.",
     "begun": "Begun: this run answers your question.",

@@ -9,6 +9,7 @@ from fastapi import Depends, Request, Response
 from synapse.agent_memory import AgentMemory
 from synapse.errors import NotFound
 from synapse.model import clock
+from synapse.model.results import Page
 from synapse.server.callers import Operator, Reader, gate_of, known
 from synapse.server.pages.frame import frame_of
 from synapse.server.pages.route import back, form, pages
@@ -23,7 +24,7 @@ def overview(request: Request, memory: Reader) -> Response:
     frame = frame_of(request)
     workspace = gate_of(request).memory
     is_operator = known(request).operator
-    critical = memory.read(priority="critical", limit=LISTED)
+    critical = _critical(memory)
     blockers = memory.read(namespace="blockers/*", limit=2 * LISTED)
     listed = {entry.id for entry in critical}
     others = [entry for entry in blockers if entry.id not in listed][:LISTED]
@@ -72,6 +73,16 @@ def answer(
     question = questions[id]
     memory.tell(f"agent:{question.author}", fields.get("body", ""), re=question.id)
     return back(fields, "/", "answered")
+
+
+def _critical(memory: AgentMemory) -> Page:
+    """Return what is critical and stands, newest first: of others, for what the reader said needs
+    nothing of it.
+    """
+    own = memory.read(priority="critical", author=memory.id)
+    page = memory.read(priority="critical", limit=LISTED + own.visible)
+    entries = [entry for entry in page if entry.author != memory.id]
+    return Page(entries[:LISTED], page.cursor, lambda: page.visible - own.visible)
 
 
 def _days(memory: AgentMemory) -> list[tuple[int, int]]:

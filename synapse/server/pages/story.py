@@ -10,12 +10,12 @@ from typing import Annotated, Any
 from fastapi import Depends, Request, Response
 
 from synapse.agent_memory import AgentMemory
-from synapse.errors import Forbidden, InvalidEntry, NotFound
+from synapse.errors import Conflict, Forbidden, InvalidEntry, NotFound
 from synapse.history.sentences import Act, visible_acts
 from synapse.index.questions.containment import reach
 from synapse.knowledge.provenance import why
 from synapse.model.entry import Entry
-from synapse.server.callers import Reader, gate_of, known, reader
+from synapse.server.callers import Operator, Reader, gate_of, known, reader
 from synapse.server.pages.frame import frame_of
 from synapse.server.pages.route import back, form, pages
 from synapse.system.typed import NamedTuple
@@ -31,7 +31,6 @@ DONE = {
     "archive": "archived",
     "restore": "restored",
 }
-OPERATORS = frozenset(("vouch", "archive", "restore"))  # acts in its own name
 
 
 class Came(NamedTuple):
@@ -57,7 +56,8 @@ def story(request: Request, id: str, memory: Reader) -> Response:
         entry=entry,
         fate=memory.fate(id),
         trail=why(memory, id, DEEP),
-        may=_offered(request, memory, entry),
+        may=_offered(request, entry),
+        asks=known(request).operator and gate_of(request).memory.asks(entry),
     )
 
 
@@ -93,18 +93,25 @@ def came_of_it(request: Request, id: str, memory: Reader) -> Response:
     return frame_of(request).answer(request, "reach.html", came=came)
 
 
+@router.post("/entries/{id}/answer")
+def answer(id: str, memory: Operator, fields: Form) -> Response:
+    """Answer a blocker or a question to the operator: its author is told, and it is done."""
+    entry = memory.store.current(id)
+    if not memory.asks(entry):
+        raise Conflict(f"nobody waits for an answer to {id}", id=id)
+    memory.tell(f"agent:{entry.author}", fields.get("body", ""), re=id)
+    return back(fields, f"/entries/{id}", "answered")
+
+
 @router.post("/entries/{id}/{verb}")
 def rule(request: Request, id: str, verb: str, fields: Form) -> Response:
-    """Do what a button of an entry says; with `ruling`, what the button's own field says."""
-    verb = fields.get("verb", "") if verb == "ruling" else verb
+    """Do what a button of an entry says."""
     if verb not in DONE:
         raise NotFound(f"nothing is called {verb}", id=id)
     caller = known(request)
     if caller.read_only:
         raise Forbidden("this login may read alone", agent=caller.agent, action=verb)
     memory, text = reader(request), fields.get("text", "").strip()
-    if caller.operator and verb not in OPERATORS and fields.get("as"):
-        memory = gate_of(request).memory.as_agent(fields["as"])
     acts: dict[str, Callable[[], Any]] = {
         "resolve": lambda: memory.resolve(id, text or None),
         "approve": lambda: memory.approve(id),
@@ -129,14 +136,11 @@ def _visible(memory: AgentMemory, ids: list[str]) -> list[Entry]:
     return entries
 
 
-def _offered(request: Request, memory: AgentMemory, entry: Entry) -> list[str]:
+def _offered(request: Request, entry: Entry) -> list[str]:
     """Return the acts whose buttons stand there. Whether one is allowed, the library says."""
     if known(request).read_only:
         return []
     if entry.staged:
-        offered = ["approve", "reject"]
-    else:
-        closed = ["restore"] if entry.archived else ["resolve", "archive"]
-        offered = closed + (["vouch"] if entry.trust == "unverified" else [])
-    is_operator = memory.agent is None
-    return [verb for verb in offered if not is_operator or verb in OPERATORS]
+        return ["approve", "reject"]
+    closed = ["restore"] if entry.archived else ["resolve", "archive"]
+    return closed + (["vouch"] if entry.trust == "unverified" else [])

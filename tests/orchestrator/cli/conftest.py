@@ -182,9 +182,8 @@ class Office:
             "why": "",
         }
         fields |= {"overhead": [10, 0, 90, 10, 0, 90], "debt": [], "entry": None}
-        self.record(
-            "run", agent, f"run:{id}", run=id, epoch=1, state="ended", **(fields | more)
-        )
+        fields = {"state": "ended", **fields, **more}
+        self.record("run", agent, f"run:{id}", run=id, epoch=1, **fields)
         self.folder(id).write(OUTPUT, summary)
 
     def folder(self, id):

@@ -17,7 +17,7 @@ STYLE = re.compile(r"\x1b\[[0-9;]*m|\x1b\[[0-9]*[JK]|\r")
 LONG = "a text that is longer than any terminal is wide, " * 3
 VERBS = {
     "orchestrator": (
-        "schedule", "ps --all", "tree", "tail run-a", "stats", "stats --by agent", "wakes", "unread", "questions",
+        "schedule", "ps --all", "tree", "tail run-a", "stats", "stats --by agent", "wakes", "unread", "inbox",
     ),
     "synapse": (
         "agents", "stats", "reputation", "audit", "log", "recent", "what-did eng-a", "read", "search text", "doctor",

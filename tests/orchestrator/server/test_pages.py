@@ -111,7 +111,37 @@ def test_the_overview_says_who_works_and_what_waits(worked, browser):
     text = browser.get("/").text
     assert "At work now" in text
     assert 'href="/runs/eng-2"' in text
-    assert "Waits for a person" in text
+    card = text.partition('id="h-waiting">Waits for you')[2].partition("</section>")[0]
+    assert card.count("Which port?") == 1
+    assert "orchestrator answer syn-" in card
+
+
+def test_a_run_that_waits_is_answered_on_its_page(worked, browser):
+    """Or on that of its blocker: the agent is told, and the question is done."""
+    entries = {}
+    for id, agent in (("eng-8", "eng-a"), ("eng-9", "eng-b")):
+        worked.office.begin(id, agent=agent)
+        entries[id] = worked.memory.as_agent(agent).append(
+            f"Blocked: no key for {id}", "blockers/web", priority="critical"
+        )
+        waits = {"asks": entries[id].id, "entry": entries[id].id, "state": "waiting"}
+        worked.office.end(id, agent=agent, status="blocked", **waits)
+    page = browser.get("/runs/eng-8").text
+    assert "no key for eng-8" in page
+    assert 'hx-post="/runs/eng-8/answer"' in page
+    done = browser.post("/runs/eng-8/answer", data={"body": "In the vault"})
+    assert done.headers["location"] == "/runs/eng-8?did=answered"
+    assert 'hx-post="/runs/eng-8/answer"' not in browser.get("/runs/eng-8").text
+    assert browser.post("/runs/eng-8/answer", data={"body": "x"}).status_code == 409
+    id = entries["eng-9"].id
+    assert f'hx-post="/entries/{id}/answer"' in browser.get(f"/entries/{id}").text
+    done = browser.post(f"/entries/{id}/answer", data={"body": "In the vault"})
+    assert done.headers["location"] == f"/entries/{id}?did=answered"
+    for agent, entry in (("eng-a", entries["eng-8"]), ("eng-b", entries["eng-9"])):
+        me = worked.memory.as_agent(agent)
+        assert me.fate(entry.id)[:2] == ("resolved", "operator")
+        assert [said.body for said in me.read(author="operator")] == ["In the vault"]
+    assert browser.post(f"/entries/{id}/answer", data={"body": "x"}).status_code == 409
 
 
 def test_the_overview_says_what_memory_took_and_spared(worked, browser):

@@ -6,6 +6,8 @@ import os
 import pytest
 
 from orchestrator.cli import main
+from orchestrator.reports.rows import Source
+from orchestrator.waiting.inbox import inbox
 
 PATHS = (
     "/v1/runs",
@@ -15,6 +17,7 @@ PATHS = (
     "/v1/debts",
     "/v1/wakes",
     "/v1/limits",
+    "/v1/waiting",
 )
 
 
@@ -166,3 +169,24 @@ def test_every_route_stands_in_the_description(site, operator):
         "/v1/wakes",
         "/v1/limits",
     } <= told
+
+
+def test_what_waits_is_told_and_answered_over_http(worked, operator):
+    """As the shell says it; and an answer ends what it is about, once."""
+    eng = worked.memory.as_agent("eng-a")
+    asked = eng.append("Which port?", "projects/web", to="operator")
+    (item,) = operator.get("/v1/waiting").json()["waiting"]
+    (shown,) = inbox(Source(worked.memory.store, worked.memory.store.root))
+    assert item == shown.json(shown.at) | {"age": item["age"]}
+    said = {"to": asked.id, "text": "8080"}
+    done = operator.post("/v1/answer", json=said)
+    assert done.status_code == 200
+    assert (done.json()["entry"], done.json()["run"]) == (asked.id, "")
+    assert eng.get(done.json()["entries"][0]).body == "8080"
+    assert operator.post("/v1/answer", json=said).status_code == 409
+    assert operator.post("/v1/answer", json=said | {"to": "no"}).status_code == 404
+    assert operator.get("/v1/waiting").json() == {"waiting": []}
+    assert worked.client("lead").get("/v1/waiting").status_code == 403
+    assert worked.client("lead").post("/v1/answer", json=said).status_code == 403
+    reading = worked.client("operator", read_only=True)
+    assert reading.post("/v1/answer", json=said).status_code == 403

@@ -92,14 +92,30 @@ def test_archive_and_restore(wrote, run):
     assert bodies(run) == ["first"]
 
 
-@pytest.mark.parametrize(
-    "verb", ["resolve", "approve", "reject", "vouch", "archive", "restore"]
-)
-def test_every_act_is_somebodys(wrote, run, verb):
-    id = wrote()
-    done = run(verb, id)
-    assert (done.code, done.out) == (64, "")
-    assert "missing --from AGENT" in done.err
+def test_without_a_name_the_operator_decides_and_is_on_record(wrote, staged, run):
+    id = wrote("the build is broken", "--priority", "critical", namespace="blockers/ci")
+    assert run("resolve", id, "--note", "it has disk now").out == f"resolved {id}\n"
+    first, second, third = staged("first"), staged("second"), wrote("third")
+    assert run("approve", first).out == f"approved {first}\n"
+    assert run("reject", second, "--reason", "no").out == f"rejected {second}\n"
+    assert run("archive", third).out == f"archived {third}\n"
+    assert run("restore", third).out == f"restored {third}\n"
+    assert sorted(bodies(run)) == ["first", "third"]
+    acts = json.loads(run("audit", "--json").out)["audit"]
+    by = {act["kind"]: act["by"] for act in acts if act["kind"] != "entry"}
+    for kind in ("resolve", "approve", "reject", "archive", "restore"):
+        assert by[kind] == "operator"
+
+
+def test_a_spawned_run_never_decides_as_the_operator(wrote, run, monkeypatch):
+    """The environment says who it is; a name that differs is refused."""
+    id = wrote(namespace="blockers/ci")
+    monkeypatch.setenv("SYNAPSE_RUN", "junior-1")
+    assert run("resolve", id).code == 4
+    monkeypatch.setenv("SYNAPSE_AGENT", "junior")
+    assert run("resolve", id).code == 4
+    assert run("resolve", "--from", "operator", id).code == 4
+    assert bodies(run) != []
 
 
 @pytest.mark.parametrize(
@@ -133,4 +149,4 @@ def test_the_operator_sees_what_waits_without_a_name(wrote, run, monkeypatch):
     id = wrote("may I", who="junior")
     done = run("approve")
     assert (done.code, id in done.out) == (0, True)
-    assert run("approve", id).code == 64, "who approves has to be named"
+    assert run("approve", id).out == f"approved {id}\n"

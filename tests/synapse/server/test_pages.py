@@ -129,42 +129,61 @@ def test_a_login_that_reads_only_changes_nothing(site):
     assert not site.memory.as_agent("eng").get(entry.id).archived
 
 
-def test_the_operator_rules_in_the_name_of_an_agent_that_may(site):
+def test_the_operator_rules_in_its_own_name(site):
     site.memory.register(Agent("intern", write=["api/*"], review_required=True))
     intern, client = site.memory.as_agent("intern"), log_in(site)
     one, two = (intern.append(text, "api/ideas").id for text in ("one", "two"))
     page = client.get("/review").text
-    assert page.count("<option>lead</option>") == 2
-    assert "<option>qa</option>" not in page
-    assert "<option>intern</option>" not in page
-    for form in ({"verb": "approve"}, {"verb": "approve", "as": "qa"}, {"as": "lead"}):
-        assert client.post(f"/entries/{one}/ruling", data=form).status_code >= 400
-    assert intern.get(one).staged
-    done = client.post(f"/entries/{one}/ruling", data={"verb": "approve", "as": "lead"})
+    assert page.count("/approve") == page.count("/reject") == 2
+    done = client.post(f"/entries/{one}/approve", data={})
     assert done.headers["location"] == f"/entries/{one}?did=approved"
-    fields = {"verb": "reject", "as": "lead", "text": "not now", "back": "/review"}
-    done = client.post(f"/entries/{two}/ruling", data=fields)
+    fields = {"text": "not now", "back": "/review"}
+    done = client.post(f"/entries/{two}/reject", data=fields)
     assert done.headers["location"] == "/review?did=rejected"
     assert not intern.get(one).staged
     assert site.memory.as_agent("lead").fate(two).reason == "rejected"
+    assert "/resolve" in client.get(f"/entries/{one}").text
+    done = client.post(f"/entries/{one}/resolve", data={"text": "it is done"})
+    assert done.headers["location"] == f"/entries/{one}?did=resolved"
     acts = {record.kind: record for record in site.memory.audit()}
-    assert acts["approve"].by == acts["reject"].by == "lead"
-    eng = log_in(site, "eng")
+    assert {acts[kind].by for kind in ("approve", "reject", "resolve")} == {"operator"}
     three = intern.append("three", "api/ideas").id
-    fields = {"verb": "approve", "as": "lead"}  # which an agent may not be
-    eng.post(f"/entries/{three}/ruling", data=fields)
-    assert site.memory.audit(entry=three)[0].by == "eng"
+    assert log_in(site, "qa").post(f"/entries/{three}/approve").status_code >= 400
     reads = log_in(site, read_only=True)
-    assert "In the name of" not in reads.get("/review").text
-    assert reads.post(f"/entries/{three}/ruling", data=fields).status_code == 403
+    assert "/approve" not in reads.get("/review").text
+    assert reads.post(f"/entries/{three}/approve").status_code == 403
 
 
-def test_where_nobody_may_rule_the_page_says_what_it_takes(serve):
+def test_where_nobody_else_may_rule_the_operator_may(serve):
     site = serve(agents=(Agent("intern", write=["api/*"], review_required=True),))
-    site.memory.as_agent("intern").append("an idea", "api/ideas")
-    page = log_in(site).get("/review").text
-    assert "No agent may rule on it" in page
-    assert "synapse register lead" in page
+    entry = site.memory.as_agent("intern").append("an idea", "api/ideas")
+    client = log_in(site)
+    client.post(f"/entries/{entry.id}/approve", data={})
+    assert not site.memory.as_agent("intern").get(entry.id).staged
+
+
+def test_what_the_operator_said_is_not_critical_and_unresolved(site):
+    """Neither in the figure nor in the list; an answer ends the blocker that it is about."""
+    eng, client = site.memory.as_agent("eng"), log_in(site)
+    asked = site.memory.as_agent("lead").append(
+        "Blocked: no disk", "blockers/web", priority="critical"
+    )
+    other = eng.append("the cache lies", "api/cache", priority="critical")
+
+    def critical(page):
+        listed = page.partition("nobody has resolved it")[2].partition("</section>")[0]
+        return re.search(r"<b>(\d+)</b>critical", page)[1], listed
+
+    assert critical(client.get("/").text)[0] == "2"
+    answer = site.memory.tell("lead", "It has disk now", re=asked.id)
+    figure, listed = critical(client.get("/").text)
+    assert figure == "1"
+    assert other.id in listed
+    assert answer.id not in listed
+    assert asked.id not in listed
+    assert site.memory.audit(entry=asked.id)[0].fields["note"] == (
+        f"answered in {answer.id}"
+    )
 
 
 def test_a_page_shows_what_its_agent_may_see_alone(site):

@@ -32,10 +32,12 @@ def test_ps_shows_what_runs(family, run):
 
 def test_ps_tells_whose_supervisor_is_gone(family, run):
     family.holder.close()
-    assert [line.split()[1] for line in run("ps").out.splitlines()[1:]] == [
+    shown, waits = run("ps").out.split("\n\nwaits for you:\n")
+    assert [line.split()[1] for line in shown.splitlines()[1:]] == [
         "orphaned",
         "orphaned",
     ]
+    assert waits.endswith("    orchestrator resume lead-1\n")
 
 
 def test_a_session_whose_client_has_closed_is_no_orphan(office, run):
@@ -62,7 +64,7 @@ def test_what_is_left_alone_says_what_it_waits_for(office, run, monkeypatch):
     own = "waits for its own program: tool slow(page), key ANTHROPIC_API_KEY"
     key = "waits for its own program: key ANTHROPIC_API_KEY"
     lines = [f"eng-b-1 {key}", f"eng-a-1 {own}", f"lead-1 {key}"]
-    assert run("ps").out.splitlines()[4:] == lines
+    assert run("ps").out.partition("\n\n")[0].splitlines()[4:] == lines
     assert sorted(run("tree").out.splitlines()[3:]) == sorted(lines)
     assert [each["waits"] for each in run("ps", "--json").json["runs"]] == [
         key,
@@ -72,12 +74,14 @@ def test_what_is_left_alone_says_what_it_waits_for(office, run, monkeypatch):
     assert run("tree", "lead", "--json").json["trees"][0]["children"][0]["waits"] == own
     monkeypatch.setenv("ANTHROPIC_API_KEY", "secret")
     own = own.removesuffix(", key ANTHROPIC_API_KEY")
-    assert run("ps").out.splitlines()[4:] == [
+    assert run("ps").out.partition("\n\n")[0].splitlines()[4:] == [
         f"eng-a-1 {own}",
         f"lead-1 waits for eng-a-1, which {own}",
     ]
-    run("stop", "eng-a-1")
-    assert len(run("ps").out.splitlines()) == 4  # to end, it needs nothing
+    run("stop", "eng-a-1")  # to end, it needs nothing
+    shown = run("ps").out
+    assert "waits for its own program" not in shown
+    assert "eng-a-1  stopped\n" in shown
 
 
 def test_what_a_run_waits_for_stays_text(office, run):
@@ -262,7 +266,12 @@ def test_a_spawned_run_is_refused(office, run, monkeypatch, verb):
     monkeypatch.setenv("SYNAPSE_RUN", "r:1")
     monkeypatch.setenv("SYNAPSE_AGENT", "eng-a")
     needs = {"run": ["--agent", "eng-a", "x"], "team": ["--project", "p"]}
-    needs |= {"completion": ["bash"], "install": ["codex"], "uninstall": ["codex"]}
+    needs |= {
+        "answer": ["r", "x"],
+        "completion": ["bash"],
+        "install": ["codex"],
+        "uninstall": ["codex"],
+    }
     done = run(
         verb,
         *needs.get(

@@ -13,7 +13,7 @@ import pytest
 import synapse
 from orchestrator import Supervisor, Task
 from orchestrator.cli.frame import engines
-from orchestrator.cli.frame.live import NOT_DONE
+from orchestrator.cli.frame.live import NOT_DONE, WAITING
 from orchestrator.cli.work import example
 from orchestrator.engines.scripted import Scripted
 from synapse.formats.declared import parse_agent
@@ -118,13 +118,16 @@ def test_run_reads_the_task_from_standard_input(here, shell):
 
 def test_run_ends_with_zero_only_when_it_is_done(here, run):
     done = run("run", "--agent", "eng-backend", "--script", "plays:blocked", "Fix it")
-    assert (done.code, done.out) == (NOT_DONE, "I cannot.\n")
-    assert done.err.splitlines()[-1].endswith("There is no key.")
+    assert (done.code, done.out) == (WAITING, "I cannot.\n")
+    *_, why, asks, line = done.err.splitlines()
+    assert why.endswith("There is no key.")
+    assert asks.endswith(" waits for you: There is no key.")
+    assert line.split()[:2] == ["orchestrator", "answer"]
     done = run(
         "run", "--agent", "eng-backend", "--script", "plays:says_blocked", "Fix it now"
     )
-    assert (done.code, done.out) == (NOT_DONE, "Blocked: there is no key.\n")
-    assert done.err.splitlines()[-1].endswith("; there is no key.")
+    assert (done.code, done.out) == (WAITING, "Blocked: there is no key.\n")
+    assert done.err.splitlines()[-3].endswith("; there is no key.")
     done = run(
         "run",
         "--agent",
@@ -356,7 +359,7 @@ def test_team_json_and_file(here, run, tmp_path):
 
 def test_a_blocked_team_is_not_done(here, run):
     done = run("team", "--project", "p", "--brief", "b", "--script", "plays:blocked")
-    assert done.code == NOT_DONE
+    assert done.code == WAITING
     (cto,) = (
         line.split()[0] for line in done.out.splitlines() if line.startswith("cto-")
     )
@@ -374,7 +377,7 @@ def test_a_blocked_team_is_not_done(here, run):
         "plays:team_blocked",
         "--quiet",
     )
-    assert done.code == NOT_DONE
+    assert done.code == WAITING
     print(repr(done.err))
     (line, *_) = done.err.splitlines()
     assert (line.startswith("eng-backend-"), line.endswith("; there is no key.")) == (
@@ -487,7 +490,12 @@ def test_progress_on_a_terminal_and_ctrl_c(here, run):
         *words, after=b"running", do=lambda child, terminal: os.write(terminal, b"\x03")
     )
     assert code == 130
-    assert "stopped by the operator" in shown
+    (left,) = run("ps", "--json").json["runs"]
+    assert (left["state"], left["holder"]) == ("orphaned", None)
+    said = " ".join(shown.split())
+    assert f"`orchestrator resume {left['run']}` goes on" in said
+    assert f"`orchestrator stop {left['run']}` ends it" in said
+    assert run("stop", left["run"]).out == f"stopped: {left['run']}\n"
     (ended,) = run("ps", "--all", "--json").json["runs"]
     assert (ended["state"], ended["why"]) == ("stopped", "stopped by the operator")
     assert f"{ended['run']}  stopped\n  stopped by the operator\n" in run("ps").out
@@ -576,7 +584,7 @@ def test_what_nobody_reported_is_told_as_an_estimate(here, run):
     assert run("stats", "--json").json["all"]["estimated"]
 
 
-def test_a_stop_says_whose_process_is_gone(here, run):
+def test_a_stop_ends_what_no_process_holds(here, run):
     line = [
         sys.executable,
         "-m",
@@ -596,12 +604,10 @@ def test_a_stop_says_whose_process_is_gone(here, run):
         time.sleep(0.05)
     process.kill()
     process.wait(10)
-    done = run("stop", "--all")
-    assert done.out.endswith(
-        "; its process is gone: `orchestrator resume` writes its end\n"
-    )
-    assert run("resume").code == NOT_DONE
+    done = run("stop", "--all", "--json").json
+    assert (len(done["stopped"]), done["orphaned"]) == (1, [])
     assert run("ps", "--all", "--json").json["runs"][0]["state"] == "stopped"
+    assert run("resume", done["stopped"][0]).code == 5
 
 
 def test_a_damaged_folder_hides_no_prompt_and_holds_up_nobody(here, run):
@@ -733,23 +739,6 @@ def test_a_time_limit_is_seconds_or_has_a_unit(here, run):
         soon.code,
         "'soon' is not a time: write seconds, or a number and s, m, h or d" in soon.err,
     ) == (64, True)
-
-
-def test_questions(here, run):
-    assert run("questions").out == "no questions\n"
-    with synapse.open(str(here)) as memory:
-        asked = (
-            memory.as_agent("eng-backend")
-            .append("Which port?", "status/web", to="operator")
-            .id
-        )
-    done = run("questions")
-    assert "    Which port?" in done.out
-    assert (
-        done.out.splitlines()[-1]
-        == f'    answer: synapse tell eng-backend --re {asked} "..."'
-    )
-    assert run("questions", "--json").json["questions"][0]["id"] == asked
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""What waits for a person: the list of it, and the answers that let a tree of runs go on."""
