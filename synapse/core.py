@@ -236,6 +236,8 @@ class Memory:
     def asks(self, entry: Entry) -> bool:
         """Return whether an entry asks the operator, or is a blocker, and nobody has answered."""
         operators_alone("ask for questions")
+        if not isinstance(entry, Entry):
+            raise InvalidEntry(f"entry is {entry!r:.60}: give an Entry")
         if matches_any(("blockers/*",), entry.namespace):
             with self.store.snapshot() as snap:
                 return snap.fate(entry, self.store.clock()) is None

@@ -73,8 +73,9 @@ class Access:
         names = [name.partition(":")[2] for name in to if name.startswith("agent:")]
         for name in names:
             if name != OPERATOR and name not in agents:
-                error = self.store.unregistered(name)
-                raise NotFound(f"nothing was written: {error}", id=name)
+                raise NotFound(
+                    f"nothing was written: agent {name} is not registered", id=name
+                )
 
     def _shared(self, entry: Entry) -> bool:
         """Return whether a holder shared a sealed entry with this agent, which may then see it."""
