@@ -61,6 +61,15 @@ class EnginePool:
         """
         return EngineDefaults(*(needs or {}).get("usual") or self.chosen)
 
+    def name_for(self, agent: Agent) -> str:
+        """Return the name of the engine that does the work of an agent; NotNamed where nobody names
+        one.
+        """
+        name = agent.engine or self.chosen.engine
+        if name is None:
+            raise NotNamed(agent.id)
+        return name
+
     def for_task(
         self, task: Task, agent: Agent, defaults: EngineDefaults
     ) -> tuple[str, Engine]:

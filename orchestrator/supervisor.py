@@ -15,7 +15,6 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from orchestrator.engine_pool import EnginePool, check_engines
-from orchestrator.engines.choice import NotNamed
 from orchestrator.engines.protocol import Engine
 from orchestrator.nightly.upkeep import Upkeep
 from orchestrator.prompts.opening import Policy, by_default
@@ -40,8 +39,9 @@ from orchestrator.turns.telemetry import run_span
 from orchestrator.turns.turn_loop import TurnLoop
 from synapse import core
 from synapse.core import Memory
-from synapse.errors import Conflict, StoreBusy
-from synapse.model.agents import OPERATOR, Agent
+from synapse.errors import Conflict, InvalidEntry, StoreBusy
+from synapse.model.agents import OPERATOR
+from synapse.model.namespace import is_component
 from synapse.system.checks import checked
 
 T = TypeVar("T")
@@ -107,7 +107,7 @@ class Supervisor:
         self.memory_thread = MemoryThread(inline=inline)
         name = f"{os.getpid()}-{os.urandom(4).hex()}"
         try:
-            self._pool = EnginePool(memory.store, engine, model, engines or {})
+            self.engine_pool = EnginePool(memory.store, engine, model, engines or {})
             self.run_store = RunStore(
                 memory,
                 name,
@@ -128,21 +128,12 @@ class Supervisor:
     @property
     def engines(self) -> dict[str, Engine]:
         """Return the engines that were given or made so far, by name."""
-        return self._pool.engines
+        return self.engine_pool.engines
 
     @property
     def default_engine(self) -> str | None:
         """Return the name of the engine where nobody names one; None where there is none."""
-        return self._pool.chosen.engine
-
-    def demand_engine(self, agent: Agent) -> str:
-        """Return the name of the engine that does the work of an agent; NotNamed where nobody names
-        one.
-        """
-        name = agent.engine or self.default_engine
-        if name is None:
-            raise NotNamed(agent.id)
-        return name
+        return self.engine_pool.chosen.engine
 
     # -- for people --------------------------------------------------------------------------------
 
@@ -194,12 +185,16 @@ class Supervisor:
         its process is gone, or, with `once`, the run that does it or just did.
         """
         check(task)
+        if id is not None and not is_component(id):
+            raise InvalidEntry(f"id is {id!r:.60}: write the name of a run")
         id = id or self._new_id(task.agent, parent)
         is_live = parent is not None and parent.id in self._lives
-        defaults = self._pool.defaults(parent.needs if parent and is_live else None)
+        defaults = self.engine_pool.defaults(
+            parent.needs if parent and is_live else None
+        )
         if not self.memory_thread.inline:
-            await self._pool.load_for(task, defaults)
-        admit, engine_of = self.run_store.admission.admit, self._pool.for_task
+            await self.engine_pool.load_for(task, defaults)
+        admit, engine_of = self.run_store.admission.admit, self.engine_pool.for_task
         admitted = self.memory_thread(admit, task, parent, id, engine_of, defaults)
         run: Run
         run, repeated = await admitted
@@ -311,11 +306,11 @@ class Supervisor:
         await asyncio.gather(*self._background, return_exceptions=True)
         self.server_tools = []
         if not self._loop.is_running():
-            await self._pool.close()
+            await self.engine_pool.close()
 
     def close(self) -> None:
         """Let go of the workspace and of the engines; the memory stays open."""
-        self._loop.close(self._pool.close)
+        self._loop.close(self.engine_pool.close)
         self.memory_thread.close(self.run_store.close)
         self._close_memory()
 
@@ -385,7 +380,7 @@ class Supervisor:
 
     async def _session(self, run: Run) -> tuple[Session, TurnLoop]:
         """Return a run's session, and what takes its turns."""
-        engine = self._pool.get(str(run.fields["engine"]))
+        engine = self.engine_pool.get(str(run.fields["engine"]))
         parts = await self.memory_thread(
             self.run_store.prepare_session, run, engine, not self.sessions
         )
@@ -420,7 +415,7 @@ class Supervisor:
         tools = [*self.user_tools, *self.server_tools]
         if tools != self._signed[0]:
             self._signed = tools, requirements.signatures(tool.tool for tool in tools)
-        pool, templates = self._pool, self.run_store.templates
+        pool, templates = self.engine_pool, self.run_store.templates
         ours = self._signed[1], templates.version
         return requirements.Offer(pool.declared, os.environ, pool.given, *ours)
 
@@ -428,7 +423,7 @@ class Supervisor:
         """Return what a run needs that is not here; asked for, by the templates of now."""
         offer = self._offer()._replace(templates="") if asked_for else self._offer()
         return requirements.lacking(run.needs, offer) or tuple(
-            self._pool.missing((run.needs or {}).get("engines", ()))
+            self.engine_pool.missing((run.needs or {}).get("engines", ()))
         )
 
     def _new_id(self, agent: str, parent: Run | None) -> str:

@@ -103,7 +103,7 @@ class Team(NamedTuple):
             # before anything is spent on the others
             for id in (self.lead, *self.engineers, *filter(None, (self.cto, self.qa))):
                 agent = await supervisor.memory_thread(supervisor.run_store.agent, id)
-                engines[id] = supervisor.demand_engine(agent)
+                engines[id] = supervisor.engine_pool.name_for(agent)
             work = _Work(
                 self, supervisor, brief, project, once, engines[self.lead] in MODELS
             )

@@ -224,7 +224,7 @@ class Memory:
             self.store.settings,
         )
         answer = entry_of(self.store.write(Record.new("entry", OPERATOR, {}, entry)))
-        if subject is not None and self.asks(subject):
+        if subject is not None and asks_operator(self, subject):
             self.store.act(
                 "resolve",
                 OPERATOR,
@@ -232,16 +232,6 @@ class Memory:
                 note=f"answered in {answer.id}",
             )
         return answer
-
-    def asks(self, entry: Entry) -> bool:
-        """Return whether an entry asks the operator, or is a blocker, and nobody has answered."""
-        operators_alone("ask for questions")
-        if not isinstance(entry, Entry):
-            raise InvalidEntry(f"entry is {entry!r:.60}: give an Entry")
-        if matches_any(("blockers/*",), entry.namespace):
-            with self.store.snapshot() as snap:
-                return snap.fate(entry, self.store.clock()) is None
-        return entry.id in {question.id for question in self.questions()}
 
     def questions(self) -> list[Entry]:
         """Return what is addressed to the operator and not done yet, oldest first."""
@@ -478,3 +468,11 @@ def _share(root: str) -> None:
             path = os.path.join(root, name)
             if not os.path.lexists(path):
                 write_file(path, text.encode())
+
+
+def asks_operator(memory: Memory, entry: Entry) -> bool:
+    """Return whether an entry asks the operator, or is a blocker, and nobody has answered."""
+    if matches_any(("blockers/*",), entry.namespace):
+        with memory.store.snapshot() as snap:
+            return snap.fate(entry, memory.store.clock()) is None
+    return entry.id in {question.id for question in memory.questions()}

@@ -110,10 +110,14 @@ def read(path: str) -> list[Conversation]:
         with open(path, encoding="utf-8") as file:
             samples = json.load(file)
         if not isinstance(samples, list) or not samples:
-            raise BrokenConversations(f"{path}: not a list of conversations")
+            raise TypeError("no list of conversations")
         return [_conversation(sample) for sample in samples]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise BrokenConversations(f"{path}: {fault(error)}") from error
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BrokenConversations(
+            f"{path}: holds no conversations with questions"
+        ) from error
 
 
 def _conversation(sample: dict[str, Any]) -> Conversation:

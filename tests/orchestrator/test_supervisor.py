@@ -300,7 +300,10 @@ def test_a_race_that_was_lost_counts_as_no_child(world):
     task = Task("The very same", "eng-a", once=True)
     here.time.elapsed += 3_600
     admit = budget.admit
-    about = (here.supervisor._pool.for_task, here.supervisor._pool.defaults(None))
+    about = (
+        here.supervisor.engine_pool.for_task,
+        here.supervisor.engine_pool.defaults(None),
+    )
 
     def beaten(run, holder, where):
         budget.admit = admit

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Request, Response
 
 from synapse.agent_memory import AgentMemory
+from synapse.core import asks_operator
 from synapse.errors import Conflict, Forbidden, InvalidEntry, NotFound
 from synapse.history.sentences import Act, visible_acts
 from synapse.index.questions.containment import reach
@@ -57,7 +58,7 @@ def story(request: Request, id: str, memory: Reader) -> Response:
         fate=memory.fate(id),
         trail=why(memory, id, DEEP),
         may=_offered(request, entry),
-        asks=known(request).operator and gate_of(request).memory.asks(entry),
+        asks=known(request).operator and asks_operator(gate_of(request).memory, entry),
     )
 
 
@@ -97,7 +98,7 @@ def came_of_it(request: Request, id: str, memory: Reader) -> Response:
 def answer(id: str, memory: Operator, fields: Form) -> Response:
     """Answer a blocker or a question to the operator: its author is told, and it is done."""
     entry = memory.store.current(id)
-    if not memory.asks(entry):
+    if not asks_operator(memory, entry):
         raise Conflict(f"nobody waits for an answer to {id}", id=id)
     memory.tell(f"agent:{entry.author}", fields.get("body", ""), re=id)
     return back(fields, f"/entries/{id}", "answered")

@@ -103,7 +103,7 @@ def admitted(here, text, id, parent=None, by=None, **more):
     """Return what becomes of a task: the run, and whether it was there already."""
     supervisor = by or here.supervisor
     task = Task(text, more.pop("agent", "eng-a"), **more)
-    pool = supervisor._pool
+    pool = supervisor.engine_pool
     about = (pool.for_task, pool.defaults(None))
     return supervisor.run_store.admission.admit(task, parent, id, *about)
 

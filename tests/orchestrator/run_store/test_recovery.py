@@ -536,8 +536,8 @@ def test_a_run_of_another_workspace_is_left_to_it(tmp_path):
             task,
             None,
             "eng-a-1",
-            supervisor._pool.for_task,
-            supervisor._pool.defaults(None),
+            supervisor.engine_pool.for_task,
+            supervisor.engine_pool.defaults(None),
         )
     with synapse.open(roots[0]) as memory:
         merge_in(memory.store, roots[1], believe=True)

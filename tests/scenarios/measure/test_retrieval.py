@@ -243,7 +243,9 @@ def test_a_file_of_something_else_is_refused(tmp_path, capsys, text):
     path = tmp_path / "broken.json"
     path.write_text(text, encoding="utf-8")
     assert retrieval.main([str(path)]) == 2
-    assert "retrieval:" in capsys.readouterr().err
+    (line,) = capsys.readouterr().err.splitlines()
+    why = "holds no conversations with questions" if text else "is no JSON"
+    assert line.startswith(f"brain-suite: {path}: {why}")
     assert retrieval.main([str(tmp_path / "missing.json")]) == 2
 
 

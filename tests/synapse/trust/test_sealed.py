@@ -18,7 +18,7 @@ import synapse
 from synapse import backup, crypto
 from synapse.access.sharing import share
 from synapse.consolidate import nightly
-from synapse.errors import NoKey, SealError
+from synapse.errors import NoKey, NotFound, SealError
 from synapse.integrity import checkpoints
 from synapse.integrity.redaction import redact
 from synapse.mail.mailbox import Mail
@@ -187,10 +187,11 @@ def test_without_a_key_nothing_is_stored(memory):
         ("eng-a", {"to": "eng-c"}, "eng-c has no key"),
         ("eng-a", {"to": "all"}, "to all"),
         ("eng-c", {"to": "eng-b"}, "eng-c has no key"),
-        ("eng-a", {"to": "nobody"}, "no key for agent:nobody"),
     ]:
         with pytest.raises(NoKey, match=told):
             me(memory, id).append(SECRET, "team/web", scope="encrypted", **how)
+    with pytest.raises(NotFound, match="agent nobody is not registered"):
+        me(memory, "eng-a").append(SECRET, "team/web", scope="encrypted", to="nobody")
     WorkspaceKeys(memory.store).revoke()
     with pytest.raises(NoKey, match="workspace's key was revoked"):
         write(memory, "private")
