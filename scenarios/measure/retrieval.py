@@ -110,8 +110,10 @@ def read(path: str) -> list[Conversation]:
         with open(path, encoding="utf-8") as file:
             samples = json.load(file)
         if not isinstance(samples, list) or not samples:
-            raise TypeError("no list of conversations")
+            raise BrokenConversations(f"{path}: not a list of conversations")
         return [_conversation(sample) for sample in samples]
+    except BrokenConversations:
+        raise
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise BrokenConversations(f"{path}: {fault(error)}") from error
     except (KeyError, TypeError, ValueError, AttributeError) as error:

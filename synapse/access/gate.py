@@ -69,10 +69,11 @@ class Access:
         """Refuse an agent that there is none of: nobody would read it. A team may get its members
         later.
         """
-        agents = self.store.agents()
-        names = [name.partition(":")[2] for name in to if name.startswith("agent:")]
-        for name in names:
-            if name != OPERATOR and name not in agents:
+        names = {name.partition(":")[2] for name in to if name.startswith("agent:")}
+        names.discard(OPERATOR)
+        agents = self.store.agents() if names else {}
+        for name in sorted(names):
+            if name not in agents:
                 raise NotFound(
                     f"nothing was written: agent {name} is not registered", id=name
                 )

@@ -41,7 +41,6 @@ MEMORY = {
     "last_seen": NONE,
     "rebuild": NONE,
     "register": WHOLE,
-    "asks": WHOLE,
     "questions": WHOLE,
     "repair": WHOLE,
     "tell": WHOLE,
@@ -341,7 +340,6 @@ def test_a_spawned_run_does_not_get_the_operator_s_acts(world, monkeypatch, name
         "register": (Agent("new"),),
         "import_": ([],),
         "tell": ("lead", "x"),
-        "asks": (None,),
     }.get(name, ())
     with pytest.raises(Forbidden):
         list(getattr(world.mem, name)(*given))

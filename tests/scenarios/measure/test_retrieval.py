@@ -230,21 +230,23 @@ def test_the_command_prints_a_table_or_json(path, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "why"),
     [
-        "",
-        "{}",
-        "[1]",
-        '[{"sample_id": "x"}]',
-        '[{"sample_id": "x", "conversation": 3}]',
+        ("", "is no JSON"),
+        ("{}", "not a list of conversations"),
+        ("[1]", "holds no conversations with questions"),
+        ('[{"sample_id": "x"}]', "holds no conversations with questions"),
+        (
+            '[{"sample_id": "x", "conversation": 3}]',
+            "holds no conversations with questions",
+        ),
     ],
 )
-def test_a_file_of_something_else_is_refused(tmp_path, capsys, text):
+def test_a_file_of_something_else_is_refused(tmp_path, capsys, text, why):
     path = tmp_path / "broken.json"
     path.write_text(text, encoding="utf-8")
     assert retrieval.main([str(path)]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    why = "holds no conversations with questions" if text else "is no JSON"
     assert line.startswith(f"brain-suite: {path}: {why}")
     assert retrieval.main([str(tmp_path / "missing.json")]) == 2
 
