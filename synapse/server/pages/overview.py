@@ -25,8 +25,11 @@ def overview(request: Request, memory: Reader) -> Response:
     workspace = gate_of(request).memory
     is_operator = known(request).operator
     critical = _critical(memory)
+    questions = workspace.questions() if is_operator else None
+    listed = {question.id for question in questions or ()}
+    urgent = [entry for entry in critical if entry.id not in listed]
     blockers = memory.read(namespace="blockers/*", limit=2 * LISTED)
-    listed = {entry.id for entry in critical}
+    listed |= {entry.id for entry in urgent}
     others = [entry for entry in blockers if entry.id not in listed][:LISTED]
     listed |= {entry.id for entry in others}
     newest = memory.read(limit=NEWEST + len(listed))
@@ -42,10 +45,11 @@ def overview(request: Request, memory: Reader) -> Response:
         newest=[entry for entry in newest if entry.id not in listed][:NEWEST],
         all=newest.visible,
         critical=critical,
+        urgent=urgent,
         blockers=blockers,
         other_blockers=others,
         waiting=waiting,
-        questions=workspace.questions() if is_operator else None,
+        questions=questions,
         unread=None if is_operator else memory.unread(),
         active=sorted(last_seen, key=lambda row: -row[1])[:12],
         names=frozenset(agent.id for agent in workspace.agents()),

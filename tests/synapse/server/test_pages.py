@@ -246,6 +246,14 @@ def test_a_blocker_stands_once_on_the_overview(site):
     assert "Other open blockers" in text
 
 
+def test_a_question_stands_once_on_the_overview(site):
+    me = site.memory.as_agent("lead")
+    asked = me.append("Which port?", "blockers/web", priority="critical", to="operator")
+    text = log_in(site).get("/").text
+    assert f'hx-post="/questions/{asked.id}/answer"' in text
+    assert f'class="title" href="/entries/{asked.id}"' not in text
+
+
 def test_departments_are_a_tab_of_agents(site):
     client = log_in(site)
     for path in ("/agents", "/departments", "/agents/eng"):
