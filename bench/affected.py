@@ -16,7 +16,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 from functools import cache
 from itertools import zip_longest
@@ -39,6 +39,7 @@ from bench.reached import read as read_map
 LIMIT = 30.0  # seconds of the processor, of the tests that are selected by the map
 SHARE = 2.0  # ... at least, of each changed file
 EACH = 8.0  # ... for which another worker is started
+WORKERS = 4  # at most, where nothing else is said
 LINT = (
     "tests/test_words.py::test_pages_and_modules_keep_to_the_glossary",
     "tests/test_layers.py::test_nothing_inside_imports_from_the_root",
@@ -233,7 +234,7 @@ def unrecorded(path: str, reached: Reached, root: Path) -> set[str]:
     return {
         test
         for file in (root / "tests").rglob("test_*.py")
-        if (test := file.relative_to(root).as_posix()) not in reached.digests
+        if (test := file.relative_to(root).as_posix()) not in reached.files
         if name in imports(file)
     }
 
@@ -317,11 +318,9 @@ def run(chosen: Selection, workers: int, root: Path = ROOT) -> int:
         ).returncode
 
 
-def main(
-    words: Sequence[str] | None = None, environ: Mapping[str, str] = os.environ
-) -> int:
+def main(words: Sequence[str]) -> int:
     """Select, say what, and run it; return 0 where all of it passed and nothing lacked a test."""
-    workers = int((sys.argv[1:] if words is None else words or ["4"])[0])
+    workers = int(words[0]) if words else WORKERS
     chosen = selection(changes(), read_map(MAP))
     for path in chosen.without:
         print(
@@ -331,15 +330,16 @@ def main(
             file=sys.stderr,
         )
     if not chosen.files and not chosen.tests:
-        print("nothing changed that tests run" if not chosen.without else "", end="\n")
-        return 1 if chosen.without else 0
+        if not chosen.without:
+            print("nothing changed that tests run")
+        return int(bool(chosen.without))
     print(
         f"{len(chosen.tests)} of the {chosen.reaching} nearest tests that reach the change, and"
         f" {len(chosen.files)} test files; `make test` runs all"
     )
     status = run(chosen, workers)
-    return status or (1 if chosen.without else 0)
+    return status or int(bool(chosen.without))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

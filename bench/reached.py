@@ -201,11 +201,13 @@ class Reached:
     """The tests of each statement, and what each test took."""
 
     def __init__(self, content: Mapping[str, Any]) -> None:
-        files = content["tests"]
-        self.digests = {file: digest for file, (digest, _) in files.items()}
-        names = [f"{file}::{case}" for file in files for case in files[file][1]]
-        times = [spent for file in files for spent in files[file][1].values()]
-        self.seconds = dict(zip(names, times, strict=True))
+        self.seconds = {
+            f"{file}::{case}": spent
+            for file, cases in content["tests"].items()
+            for case, spent in cases.items()
+        }
+        self.files = frozenset(content["tests"])
+        names = list(self.seconds)
         self._by: dict[Statement, list[str]] = {}
         self._of: defaultdict[tuple[str, str], dict[str, None]] = defaultdict(dict)
         self._moved: defaultdict[tuple[str, str, int], list[str]] = defaultdict(list)
@@ -213,8 +215,8 @@ class Reached:
             for function, (digest, *blocks) in functions.items():
                 for numbers, tests in blocks:
                     named = [names[test] for test in tests]
-                    for whole in (function, None) if function else ("",):
-                        self._of[path, whole or ""].update(dict.fromkeys(named))
+                    for whole in {function, ""}:  # "" is all of the module
+                        self._of[path, whole] |= dict.fromkeys(named)
                     for number in numbers:
                         self._by[Statement(path, function, digest, number)] = named
                         self._moved[function, digest, number] += named
@@ -285,7 +287,7 @@ def record(
             if file not in renewed and (tree / file).exists():
                 by[one].append(test)
                 seconds[test] = known.seconds[test]
-    return _content(tree, by, seconds)
+    return _content(by, seconds)
 
 
 def _seconds(folder: Path) -> dict[str, float]:
@@ -319,9 +321,7 @@ def _hits(
 
 
 def _content(
-    tree: Path,
-    by: Mapping[Statement, Sequence[str]],
-    seconds: Mapping[str, float],
+    by: Mapping[Statement, Sequence[str]], seconds: Mapping[str, float]
 ) -> dict[str, Any]:
     """Return the map as it is written, of the nearest tests of each statement and file."""
     chosen = {one: _nearest(one.path, tests, seconds) for one, tests in by.items()}
@@ -340,13 +340,7 @@ def _content(
     for (path, function, digest), rows in blocks.items():
         pairs = [[numbers, list(named)] for named, numbers in rows.items()]
         reached[path][function] = [digest, *pairs]
-    digests = {
-        file: _digest((tree / file).read_text(encoding="utf-8")) for file in files
-    }
-    return {
-        "tests": {file: [digests[file], cases] for file, cases in files.items()},
-        "reached": dict(reached),
-    }
+    return {"tests": dict(files), "reached": dict(reached)}
 
 
 def _nearest(

@@ -21,7 +21,7 @@ from orchestrator.tools.functions import ToolFailed, tool_of
 from orchestrator.turns.turn_loop import ANSWER_WITHIN, REMINDERS
 
 # A loop that turns for ever writes its steps for ever.
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(30)
 
 
 class Replies(Scripted):
