@@ -280,6 +280,10 @@ def test_figures_of_the_readme_are_those_of_the_results():
     assert "our plugin costs 2 to 3 %" in readme
     missed = re.search(r"\d+ of \d+ thresholds are missed", results)[0]
     assert missed in readme
+    section = results.partition("## What others put into requests")[2]
+    sent = re.findall(r"\| ([\d,]+) \|", section.partition("## ")[0])
+    assert len(sent) == 4
+    assert all(figure in readme for figure in sent)
 
 
 def test_exit_codes_are_the_programs():

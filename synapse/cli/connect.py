@@ -10,6 +10,7 @@ from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options, Usage
 from synapse.cli.frame.parse import many
 from synapse.errors import StoreError
+from synapse.model.agents import OPERATOR
 from synapse.system import discovery
 from synapse.system.typed import TYPE_CHECKING
 
@@ -72,7 +73,7 @@ def _serve(call: Call) -> None:
             f"the MCP server needs the package mcp: {installation()}"
         ) from error
     from synapse.mcp.identity import Opened
-    from synapse.mcp.offer import offer
+    from synapse.mcp.offer import offer, operators_tools
     from synapse.mcp.server import build
     from synapse.mcp.transports import serve_http, serve_stdio
     from synapse.trust.bearer import TokenFile
@@ -83,10 +84,11 @@ def _serve(call: Call) -> None:
         if args.token_file is None
         else TokenFile(os.path.expanduser(args.token_file))
     )
-    offered = offer(many(args.tools), args.compat)
-    server = build(
-        _identify(call, opened), offered, started=os.environ.get(SESSION, "")
-    )
+    identify = _identify(call, opened)
+    is_operator = not args.token_file and call.who(args.agent) == OPERATOR
+    more = operators_tools(opened.memory) if is_operator else ()
+    offered = offer(many(args.tools), args.compat, more=more)
+    server = build(identify, offered, started=os.environ.get(SESSION, ""))
     if args.http is None:
         # else it would wait for its input to end
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 
 from synapse.errors import InvalidEntry
 from synapse.formats.keys import IMPORT, RECEIVE, SEND, START, WRITE
+from synapse.model.agents import OPERATOR
 from synapse.model.settings import Semantic, Settings
 from synapse.system.typed import Any, NamedTuple
 
@@ -197,6 +198,8 @@ def of_webhook(name: str, declared: object, root: str) -> Want | None:
         return None
     url, reader = str(declared["url"]), declared.get("as")
     content = f"what {_shown(reader)} may see" if reader else "public entries"
+    if reader == OPERATOR:
+        content = "public entries, and what agents ask the operator,"
     never = bad_secret(declared.get("secret"), root)
     fields = _shown(_without_secret(declared, never))
     text = f"{content} to {_shown(url)}, by the webhook {_name(name)}: {fields}"

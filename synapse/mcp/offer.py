@@ -7,11 +7,13 @@ test holds it within 1,800 tokens.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import entry_points
 from typing import Any, NamedTuple
 
 from synapse import tools
 from synapse.compat import cortex_tools
+from synapse.core import Memory
 from synapse.errors import InvalidEntry
 from synapse.tools import Tool
 
@@ -24,6 +26,7 @@ class Words(NamedTuple):
 
 
 BRIEFING = "briefing"
+GROUP = "synapse.mcp"  # entry points: each returns tools for the operator of a memory
 CORTEX = "cortex"  # the one set of tools beside our own
 _NAMESPACE = "where it belongs, as a path such as api/endpoints"
 _WORDS: Mapping[str, Words] = {
@@ -120,10 +123,13 @@ _BLOCKER = {"project": {"type": "string"}}
 
 
 def offer(
-    names: Sequence[str] | None = None, compat: str | None = None, given: bool = False
+    names: Sequence[str] | None = None,
+    compat: str | None = None,
+    given: bool = False,
+    more: Sequence[Tool] = (),
 ) -> list[Tool]:
-    """Return the tools of these names, or all: our own, or those of an older server; `given`:
-    sessions have their view without asking. InvalidEntry lists the names that there are.
+    """Return the tools of these names, or all: our own, or those of an older server, and `more`;
+    `given`: sessions have their view without asking. InvalidEntry lists the names that there are.
     """
     if compat not in (None, CORTEX):
         raise InvalidEntry(
@@ -131,7 +137,7 @@ def offer(
         )
     every = {
         tool.name: tool
-        for tool in (cortex_tools.offered() if compat else _tools_of(given))
+        for tool in (*(cortex_tools.offered() if compat else _tools_of(given)), *more)
     }
     unknown = [name for name in names or () if name not in every]
     if unknown:
@@ -186,7 +192,17 @@ _WHEN = (
     ("memory_remember", "Keep lasting facts with `memory_remember`."),
     ("claim", "`claim` work before you begin it."),
     ("report_blocker", "Report a blocker (`report_blocker`) at once."),
+    (
+        "waiting",
+        "`waiting` lists what waits for your person; `answer` passes their words on.",
+    ),
 )
+
+
+def operators_tools(memory: Callable[[], Memory]) -> list[Tool]:
+    """Return the tools that installed packages add for the operator of a workspace."""
+    points = sorted(entry_points(group=GROUP), key=lambda point: point.name)
+    return [tool for point in points for tool in point.load()(memory)]
 
 
 def instructions(offered: Sequence[Tool], given: bool = False) -> str:

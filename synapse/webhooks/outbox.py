@@ -16,14 +16,14 @@ from synapse.errors import NotFound, StoreCorrupt, StoreError
 from synapse.formats import codec
 from synapse.log.disk import write_file
 from synapse.model import clock
-from synapse.model.agents import Agent
+from synapse.model.agents import OPERATOR, Agent
 from synapse.model.results import Event
 from synapse.notify import Follower
 from synapse.store import Store
 from synapse.system.digest import sha256
 from synapse.system.plain_files import make_folder, read_file
 from synapse.system.typed import Any, NamedTuple
-from synapse.webhooks.targets import PUBLIC, Target, may_leave
+from synapse.webhooks.targets import PERSON, PUBLIC, Target, may_leave
 
 FOLDER = "runs/.webhooks"
 WAITING = "run.waiting"  # a run waits until somebody answers this entry
@@ -193,7 +193,8 @@ class Outbox:
         if self.store.is_tainted(entry.id) or not may_leave(entry, reader):
             return None
         data = codec.entry_json(entry)
-        if delivery.type == WAITING:
+        asks_operator = entry.addressees == (f"agent:{OPERATOR}",)
+        if delivery.type == WAITING or asks_operator:
             data["answer"] = f'orchestrator answer {entry.id} "..."'
         return payload(delivery.type, entry.at, self.store.settings.name, data)
 
@@ -264,6 +265,8 @@ class Outbox:
         """Return the agent whose rights the target has; NotFound where it is unregistered."""
         if not self.target.reader:
             return PUBLIC
+        if self.target.reader == OPERATOR:
+            return PERSON
         agent = self.store.agent(self.target.reader)
         if agent is None:
             raise self.store.unregistered(self.target.reader)

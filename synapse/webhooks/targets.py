@@ -12,7 +12,7 @@ from synapse.errors import InvalidEntry, SynapseError
 from synapse.formats.fields import FieldReader
 from synapse.formats.wants import Want, bad_secret, of_webhook
 from synapse.model import namespace as ns
-from synapse.model.agents import RESERVED, Agent
+from synapse.model.agents import OPERATOR, RESERVED, Agent
 from synapse.model.entry import PRIORITIES, SEALED, Entry
 from synapse.model.settings import Settings
 from synapse.system.addresses import place_of
@@ -25,6 +25,9 @@ BLOCK = "webhooks"
 KEYS = ("url", "secret", "as", "namespaces", "priorities", "agents")
 # A reader of what is written to all, and not in the place of one agent or group.
 PUBLIC = Agent("", read=("*",))
+PERSON = Agent(
+    OPERATOR, read=("*",)
+)  # what is for all, and what is asked of the operator
 OWN_PLACES = ("agents/*", "groups/*")
 
 
@@ -118,7 +121,7 @@ def _problems(target: Target, root: str) -> list[str]:
         problems.append("secret is missing, or they are more than two")
     elif bad := bad_secret(list(target.secrets), root):
         problems.append(bad)
-    if target.reader in RESERVED:
+    if target.reader in RESERVED - {OPERATOR}:
         problems.append(f"as: {target.reader} is no agent that is registered")
     for priority in target.priorities:
         if priority not in PRIORITIES:

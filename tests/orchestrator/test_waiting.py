@@ -1,8 +1,11 @@
 """A tree that only a person can move waits, and goes on from its steps once it is answered."""
 
 import asyncio
+import os
+import sys
 
 import pytest
+from mcp import Client, StdioServerParameters, stdio_client
 
 import synapse
 from orchestrator import Supervisor
@@ -132,6 +135,35 @@ def test_every_way_to_answer_leads_to_the_same_end(waiting, how):
         it.mem.as_agent("boss").append(
             ANSWER, "blockers/web", supersedes=question.entry.id
         )
+    results, taken = it.goes_on()
+    assert set(taken) == {"boss", "eng-a", "lead"}
+    assert results["boss"].done
+
+
+async def over_mcp(root, *calls):
+    """Return the names of the operator's tools, and the answers to calls of them."""
+    words = ["-m", "synapse.cli", "--root", root, "mcp", "--agent", "operator"]
+    env = {name: value for name, value in os.environ.items() if name != "SYNAPSE_RUN"}
+    server = StdioServerParameters(command=sys.executable, args=words, env=env)
+    async with Client(stdio_client(server), read_timeout_seconds=60) as me:
+        names = {tool.name for tool in (await me.list_tools()).tools}
+        results = [await me.call_tool(name, arguments) for name, arguments in calls]
+        return names, [result.content[0].text for result in results]
+
+
+def test_a_person_answers_over_mcp(waiting):
+    it = waiting()
+    (question,) = it.questions()
+    reply = ("answer", {"to": question.entry.id, "text": ANSWER})
+    calls = [("waiting", {}), reply, reply, ("waiting", {})]
+    names, said = asyncio.run(over_mcp(it.mem.store.root, *calls))
+    assert {"waiting", "answer", "append"} <= names
+    assert f"- blocked {question.entry.id} {it.result.run} (from: eng-a" in said[0]
+    assert "  > no key\n" in said[0]
+    assert said[1].startswith(f"Answered {question.entry.id} with syn-")
+    assert it.result.run in said[1]
+    assert said[2].startswith("Error: nobody waits for an answer")
+    assert question.entry.id not in said[3]
     results, taken = it.goes_on()
     assert set(taken) == {"boss", "eng-a", "lead"}
     assert results["boss"].done

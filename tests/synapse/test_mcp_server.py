@@ -422,6 +422,15 @@ def test_resources_and_the_prompt(command, root, revision):
     run(body())
 
 
+def test_agents_are_not_offered_what_is_the_operators(command, root):
+    async def body():
+        async with client(command(root, agent="lead")) as me:
+            names = {tool.name for tool in (await me.list_tools()).tools}
+            assert names.isdisjoint(("waiting", "answer"))
+
+    run(body())
+
+
 def test_the_operator_sees_every_view(command, root):
     async def body():
         with synapse.open(root) as memory:

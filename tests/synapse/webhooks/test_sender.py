@@ -57,6 +57,20 @@ def test_an_entry_is_sent_and_signed(root, mem, receiver):
     assert running.notes == []
 
 
+def test_a_question_to_the_operator_says_how_it_is_answered(root, mem, receiver):
+    declare(root, receiver.url, **{"as": "operator"})
+    with Running(mem.store) as running:
+        ready(running)
+        mem.as_agent("eng").append("for cto alone", "api/x", to="agent:cto")
+        asked = mem.as_agent("eng").append("Which?", "api/x", to="operator")
+        mem.as_agent("eng").append("told to all", "api/x")
+        assert wait_for(lambda: len(receiver.taken) == 2)
+    data = [json.loads(body)["data"] for _, body, _ in receiver.taken]
+    answers = {entry["id"]: entry.get("answer") for entry in data}
+    assert answers.pop(asked.id) == f'orchestrator answer {asked.id} "..."'
+    assert [*answers.values()] == [None]
+
+
 def test_what_was_there_before_is_not_sent(root, mem, receiver):
     write(mem, 3)
     declare(root, receiver.url)
