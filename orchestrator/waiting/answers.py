@@ -11,6 +11,7 @@ from typing import NamedTuple
 from orchestrator.reports.rows import Fields, Source, find_run
 from orchestrator.runs.blockers import is_answered
 from orchestrator.waiting.questions import (
+    BLOCKERS,
     Question,
     questions_of,
     tree_of,
@@ -21,8 +22,6 @@ from synapse.errors import Conflict, InvalidEntry, NotFound
 from synapse.model.agents import OPERATOR
 from synapse.model.entry import Entry
 from synapse.model.namespace import matches_any
-
-BLOCKERS = ("blockers/*",)
 
 
 class Answer(NamedTuple):

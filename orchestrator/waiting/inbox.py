@@ -18,7 +18,12 @@ from orchestrator.reports.rows import (
 )
 from orchestrator.reports.trees import Node, trees
 from orchestrator.runs.files.lease import lives
-from orchestrator.waiting.questions import questions_of, waiting_trees
+from orchestrator.waiting.questions import (
+    BLOCKERS,
+    answer_line,
+    questions_of,
+    waiting_trees,
+)
 from synapse.agent_memory import AgentMemory
 from synapse.errors import InvalidEntry
 from synapse.model.agents import OPERATOR
@@ -33,7 +38,6 @@ BLOCKED, QUESTION, REVIEW = "blocked", "question", "review"
 RUN, TRUST, NIGHT = "run", "trust", "night"
 KINDS = (BLOCKED, QUESTION, REVIEW, RUN, TRUST, NIGHT)
 NIGHTS = 3  # dates on which a night that failed is still named
-BLOCKERS = ("blockers/*",)
 _KEY = re.compile(r"\bkey ([A-Z][A-Z0-9_]*)")
 _TOOL = re.compile(r"\btool ")
 
@@ -94,7 +98,7 @@ def _tree(source: Source, top: Fields, asked: set[str]) -> Iterator[Item]:
             question.agent,
             question.text,
             question.entry.at,
-            _answer(question.entry.id),
+            answer_line(question.entry.id),
             id,
             question.entry.id,
             *_cost(node),
@@ -115,7 +119,7 @@ def _blockers(source: Source, asked: set[str]) -> Iterator[Item]:
         if entry.addressees == (f"agent:{OPERATOR}",) or _is_attended(source, entry):
             continue
         text = entry.body.removeprefix("Blocked: ")
-        line = _answer(entry.id)
+        line = answer_line(entry.id)
         run = entry.run or ""
         asked.add(entry.id)
         yield Item(BLOCKED, entry.author, text, entry.at, line, run, entry.id)
@@ -137,7 +141,7 @@ def _questions(source: Source, asked: set[str]) -> Iterator[Item]:
         entries = snap.addressed(f"agent:{OPERATOR}", source.now())
     for entry in entries:
         if asked.isdisjoint((entry.id, *entry.derived_from)):
-            line = _answer(entry.id)
+            line = answer_line(entry.id)
             yield Item(
                 QUESTION,
                 entry.author,
@@ -199,10 +203,10 @@ def _trust(source: Source) -> Iterator[Item]:
     if root is None:
         return
     wants = decisions.asked(source.store.settings, root)
-    for want in decisions.open_wants(root, wants):
-        if not want.never:
-            at = _began(source)
-            yield Item(TRUST, want.file, want.what, at, "synapse trust")
+    opened = [want for want in decisions.open_wants(root, wants) if not want.never]
+    at = _began(source) if opened else 0
+    for want in opened:
+        yield Item(TRUST, want.file, want.what, at, "synapse trust")
 
 
 def _jobs(source: Source) -> Iterator[Item]:
@@ -241,10 +245,6 @@ def _how(job: Past) -> str:
 def _began(source: Source) -> int:
     first = next((record.at for record in source.store.log.since(0)), source.now())
     return int(first)
-
-
-def _answer(entry: str) -> str:
-    return f'orchestrator answer {entry} "..."'
 
 
 def _cost(node: Node) -> tuple[int, float | None]:

@@ -13,6 +13,8 @@ from orchestrator.runs.blockers import is_answered
 from synapse.index.snapshot import Snapshot
 from synapse.model.entry import Entry
 
+BLOCKERS = ("blockers/*",)
+
 
 class Question(NamedTuple):
     """What runs of a tree that waits cannot go on without: these runs, and the entry that says
@@ -30,6 +32,11 @@ class Question(NamedTuple):
     def text(self) -> str:
         """Return what is asked, without the word that all blockers begin with."""
         return self.entry.body.removeprefix("Blocked: ")
+
+
+def answer_line(entry: str) -> str:
+    """Return the command that answers what an entry asks."""
+    return f'orchestrator answer {entry} "..."'
 
 
 def questions_of(source: Source, top: Fields) -> list[Question]:

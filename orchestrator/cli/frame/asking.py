@@ -20,7 +20,7 @@ from orchestrator.cli.frame.live import (
 )
 from orchestrator.reports.rows import find_run
 from orchestrator.waiting.answers import answer
-from orchestrator.waiting.questions import Question, questions_of
+from orchestrator.waiting.questions import Question, answer_line, questions_of
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.show import one_line
 
@@ -40,7 +40,7 @@ def waiting_lines(call: Call, runs: Iterable[str]) -> list[str]:
         for question in questions_of(source, find_run(source, run))
         for line in (
             one_line(f"{question.runs[0]['run']} waits for you: {question.text}"),
-            f'    orchestrator answer {question.entry.id} "..."',
+            f"    {answer_line(question.entry.id)}",
         )
     ]
 
