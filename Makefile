@@ -9,12 +9,13 @@ PIP := $(PY) -m pip --disable-pip-version-check -qq
 SHELL := bash
 UV ?= uv
 WORKERS ?= 4
+EXTRAS := $(addprefix --extra ,team server mcp crypto semantic)
 
-.PHONY: help setup run suite pictures check test docs bench soak reached lock wheel clean
+.PHONY: help setup run suite pictures check test test-matrix docs bench soak reached lock wheel clean
 
 help:  ## what there is to make, which this says
 	@echo 'make TARGET, where TARGET is one of:'
-	@awk -F':[^#]*## ' '/^[a-z]+:[^#]*## / {printf "  %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F':[^#]*## ' '/^[a-z-]+:[^#]*## / {printf "  %-11s %s\n", $$1, $$2}' Makefile
 
 run: .venv/.run  ## a team at work: in the terminal, then on its dashboard until Ctrl-C; without a key
 	@.venv/bin/orchestrator demo
@@ -41,6 +42,9 @@ test: setup  ## every check
 	.venv/bin/lint-imports --no-logo
 	PYTHONDONTWRITEBYTECODE= $(PY) -m pytest -q -n $(WORKERS) --dist worksteal
 
+test-matrix: setup  ## what resolves beside the agent frameworks; asks the package index (needs uv)
+	@UV=$(UV) $(PY) -m bench.matrix
+
 docs: setup  ## the site of docs/ in site/, with its generated parts written anew
 	$(PY) -m docs.generate
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
@@ -56,10 +60,10 @@ reached: setup  ## tests/reached.json anew, which says who reaches what: a whole
 	$(PY) -m bench.reached --workers $(WORKERS)
 
 lock:  ## pins anew what pyproject.toml asks for (needs uv; nobody else does)
-	$(UV) pip compile pyproject.toml --group dev --universal --python-version 3.11 --upgrade --quiet \
+	$(UV) pip compile pyproject.toml $(EXTRAS) --group dev --universal --python-version 3.11 --upgrade --quiet \
 		--generate-hashes --no-emit-index-url --no-emit-find-links \
 		--custom-compile-command 'make lock' --output-file requirements.lock
-	$(UV) pip compile pyproject.toml --extra server --group build --universal --python-version 3.11 --quiet \
+	$(UV) pip compile pyproject.toml --extra team --extra server --group build --universal --python-version 3.11 --quiet \
 		--constraint requirements.lock --generate-hashes --no-annotate --no-emit-index-url --no-emit-find-links \
 		--custom-compile-command 'make lock' --output-file requirements-run.lock
 

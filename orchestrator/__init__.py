@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Result", "RunEvent", "Supervisor", "Task", "Team"]
 
+PROMPTS = "jinja2"  # without which nobody is spawned
 _HOME = {
     "RunEvent": "sessions.events",
     "Supervisor": "supervisor",
@@ -28,9 +29,16 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'orchestrator' has no attribute {name!r}")
     from importlib import import_module
 
-    value: object = getattr(
-        import_module(f"orchestrator.{_HOME.get(name, 'runs.task')}"), name
-    )
+    from synapse.system import extras
+
+    try:
+        if name in _HOME:
+            extras.demand(PROMPTS)
+        module = import_module(f"orchestrator.{_HOME.get(name, 'runs.task')}")
+    except ModuleNotFoundError as error:
+        why = extras.missing(error, name)
+        raise ImportError(why or str(error), name=error.name) from error
+    value: object = getattr(module, name)
     globals()[name] = value
     return value
 

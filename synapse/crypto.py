@@ -17,6 +17,7 @@ from functools import lru_cache
 
 from synapse.errors import NoKey, SealError
 from synapse.model.entry import Entry
+from synapse.system import extras
 from synapse.system.digest import sha256
 from synapse.system.typed import Any, NamedTuple
 
@@ -449,11 +450,9 @@ def _load() -> _Curves:
         from cryptography.hazmat.primitives.asymmetric import ed25519, x25519
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
     except ImportError:
-        raise NoKey(
-            "sealing and signing need the package cryptography, 50 or later:"
-            " in the clone of Synapse, python3 -m pip install '.[crypto]'",
-            package="cryptography",
-        ) from None
+        why = "sealing and signing need the package cryptography, 50 or later"
+        how = extras.installation("crypto")
+        raise NoKey(f"{why}: {how}", package="cryptography") from None
     return _Curves(
         AESGCM,
         x25519.X25519PrivateKey,

@@ -92,15 +92,28 @@ def test_lock_pins_everything_by_hash_and_names_no_place(lock):
 
 
 def asked_for(project, lock):
-    """What a lock has to hold: for developers all groups, to run the server's part and the builder."""
+    """What a lock has to hold: for developers all groups, to run what a team and the server need,
+    and the builder.
+    """
     groups = {
         name: [item for item in items if isinstance(item, str)]
         for name, items in project["dependency-groups"].items()
     }
-    server = project["project"]["optional-dependencies"]["server"]
+    extras = project["project"]["optional-dependencies"]
+    shown = [*extras["team"], *extras["server"]]
+    tried = (
+        "client",
+        "mcp",
+        "crypto",
+        "semantic",
+    )  # and the server of postgres is not there
     more = {
-        "requirements.lock": groups["dev"],
-        "requirements-run.lock": server,
+        "requirements.lock": [
+            *groups["dev"],
+            *shown,
+            *(line for extra in tried for line in extras[extra]),
+        ],
+        "requirements-run.lock": shown,
     }
     return [
         *project["project"]["dependencies"],
@@ -132,6 +145,27 @@ def test_what_runs_is_a_small_part_of_what_developers_have():
     assert 2 * len(run) < len(all_of_them)
     tools = {"pytest", "ruff", "mypy", "mkdocs", "playwright", "langgraph-checkpoint"}
     assert not tools & {canonicalize_name(pin.name) for pin, _ in pins(LOCKS[1])}
+
+
+def test_the_page_of_frameworks_has_what_is_tried():
+    from bench import matrix
+
+    page = (ROOT / "docs/how-to/install.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([a-z].*\d) \| yes \| (\w+).*? \| (\w+).*? \|$", page, re.M)
+    found = {
+        tuple(name.split()): (team == "yes", mcp == "yes")
+        for names, team, mcp in rows
+        for name in names.split(", ")
+    }
+    assert found == {
+        (name, version): tuple(
+            (name, extra) not in matrix.APART for extra in ("team", "mcp")
+        )
+        for name, version in matrix.FRAMEWORKS.items()
+    }
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    rows = set(re.findall(r"^\| `(\w+)` \|", page, re.M))
+    assert rows == set(extras["optional-dependencies"])
 
 
 def test_the_pages_say_how_many_packages_there_are():

@@ -9,9 +9,11 @@ import sysconfig
 import tomllib
 import venv
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
 # The folders of the repository, and where the wheel has them.
@@ -74,6 +76,93 @@ def bin(wheel, tmp_path_factory):
         "\n".join(borrowed) + "\n", encoding="utf-8"
     )
     return home / "bin"
+
+
+@pytest.fixture(scope="module")
+def alone(wheel, tmp_path_factory):
+    """The programs of an environment that holds the wheel and what its core asks for, no more."""
+    home = tmp_path_factory.mktemp("alone")
+    venv.create(home, symlinks=True)
+    python = home / "bin/python"
+    run(*PIP, "--python", python, "install", "--no-deps", "--no-index", wheel, cwd=home)
+    where = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    site = Path(run(python, "-c", where, cwd=home).strip())
+    for name in required():
+        for top in {file.parts[0] for file in metadata.files(name) or ()} - {".."}:
+            if not (site / top).exists() and top != "__pycache__":
+                (site / top).symlink_to(metadata.distribution(name).locate_file(top))
+    return home / "bin"
+
+
+def required():
+    """Return the distributions that the core needs, all the way down."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    needed, waiting = set(), list(project["dependencies"])
+    while waiting:
+        wanted = Requirement(waiting.pop())
+        needs = wanted.marker is None or wanted.marker.evaluate({"extra": ""})
+        if needs and wanted.name not in needed:
+            needed.add(wanted.name)
+            waiting += metadata.requires(wanted.name) or ()
+    return needed
+
+
+def test_a_memory_alone_is_a_memory(alone, tmp_path):
+    """Without the SDKs, a server and templates: all that the README's first minute does."""
+    page = (ROOT / "docs/how-to/install.md").read_text()
+    assert f"It asks for {len(required())}\npackages" in page
+    gone = "anthropic apscheduler fastapi genai_prices httpx2 jinja2 mcp openai"
+    look = "import importlib.util as u, sys; print([n for n in sys.argv[1:] if u.find_spec(n)])"
+    found = run(alone / "python", "-c", look, *gone.split(), cwd=tmp_path)
+    assert found.strip() == "[]"
+    synapse = (alone / "synapse", "--root", tmp_path / "memory")
+    run(*synapse, "init", cwd=tmp_path)
+    for name in ("a", "b"):
+        words = ("register", "--id", name, "--read", "api/*", "--write", "api/*")
+        run(*synapse, *words, "--role", "engineer", cwd=tmp_path)
+    words = ("write", "--from", "a", "--namespace", "api/x", "--priority", "critical")
+    run(*synapse, *words, "use /v2/users", cwd=tmp_path)
+    assert "use /v2/users" in run(
+        *synapse, "view", "b", "--budget", "2000", cwd=tmp_path
+    )
+    assert "use /v2/users" in run(*synapse, "search", "users", cwd=tmp_path)
+    for verb in ("verify", "doctor", "defrag", "stats"):
+        run(*synapse, verb, cwd=tmp_path)
+
+
+NEEDS = {
+    ("orchestrator", "demo"): "team",
+    ("orchestrator", "run", "--agent", "a", "--engine", "scripted", "Look"): "team",
+    ("synapse", "serve", "--port", "0"): "server",
+    ("synapse", "--root", "http://127.0.0.1:9", "read", "--agent", "a"): "client",
+}
+
+
+@pytest.mark.parametrize("words", NEEDS, ids=" ".join)
+def test_what_a_memory_alone_lacks_is_named_with_its_extra(alone, tmp_path, words):
+    program, *rest = words
+    run(alone / "synapse", "init", cwd=tmp_path)
+    run(alone / "synapse", "register", "--id", "a", "--role", "cto", cwd=tmp_path)
+    done = subprocess.run(
+        [alone / program, *rest],
+        cwd=tmp_path,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "SYNAPSE_TOKEN": "t" * 32},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 6, done.stdout + done.stderr
+    extra = f"python3 -m pip install '.[{NEEDS[words]}]'"
+    assert done.stderr.strip().endswith(extra), done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_in_python_too(alone, tmp_path):
+    code = "from orchestrator import Supervisor"
+    done = subprocess.run(
+        [alone / "python", "-c", code], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert "Supervisor needs the package" in done.stderr.splitlines()[-1]
+    assert done.stderr.strip().endswith("'.[team]'")
 
 
 def test_wheel_carries_the_packages_whole(wheel):

@@ -236,4 +236,11 @@ overview = Help(
 ).text
 
 # A prompt shows what its agent may see; to others it is as closed as the entries in it.
-PROGRAM = Program("orchestrator", VERBS, frozenset(VERBS), overview, older=OLDER_NAMES)
+PROGRAM = Program(
+    "orchestrator",
+    VERBS,
+    frozenset(VERBS),
+    overview,
+    older=OLDER_NAMES,
+    needs="jinja2",
+)

@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from synapse.errors import USAGE, InvalidEntry, SynapseError
+from synapse.system import extras
 from synapse.system.spelling import hint
 
 if TYPE_CHECKING:
@@ -275,6 +276,9 @@ def load(name: str, **options: Any) -> Engine:
         engine = kind(**options)
     except Rejected as error:
         raise NoEngine(str(error)) from error
+    except ModuleNotFoundError as error:
+        why = extras.missing(error, f"the engine {name!r}")
+        raise NoEngine(why or f"the engine {name!r} cannot be made: {error}") from error
     except (ImportError, AttributeError, TypeError) as error:
         raise NoEngine(f"the engine {name!r} cannot be made: {error}") from error
     if not isinstance(engine, Engine):

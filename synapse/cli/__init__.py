@@ -98,6 +98,10 @@ def _run(words: Sequence[str], prog: str | None, program: Program) -> int:
         args = parse.arguments(verb, arguments, prog or f"{program.name} {name}")
     except SystemExit as done:
         return int(done.code or 0)
+    if program.needs:
+        from synapse.system.extras import demand
+
+        demand(program.needs)
     from synapse.cli.frame.call import Call
 
     with Call(verb, args, os.environ, program) as call:
@@ -107,6 +111,7 @@ def _run(words: Sequence[str], prog: str | None, program: Program) -> int:
 def _fail(error: Exception, words: Sequence[str], program: Program) -> int:
     """Print an error, behind what was printed before it, and return its exit code."""
     from synapse.cli.frame.show import clean, to_json
+    from synapse.system.extras import missing
 
     try:
         sys.stdout.flush()
@@ -120,6 +125,8 @@ def _fail(error: Exception, words: Sequence[str], program: Program) -> int:
     message = str(error)
     if isinstance(error, OSError) and error.filename and error.strerror:
         message = f"{error.filename}: {error.strerror}"
+    elif isinstance(error, ImportError) and (absent := missing(error, program.name)):
+        is_expected, message = True, absent
     elif not is_expected:
         message = f"this is a bug: {type(error).__name__}: {error}; --debug shows where"
     if "--json" in words:

@@ -9,6 +9,7 @@ from synapse.cli.frame.options import Options, Usage
 from synapse.cli.frame.parse import many
 from synapse.errors import StoreError
 from synapse.model.agents import OPERATOR
+from synapse.system import extras
 from synapse.system.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -107,10 +108,7 @@ def demand_packages() -> None:
         import fastapi  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError as error:
-        raise StoreError(
-            f"the server needs the package {error.name}: in the clone of"
-            " Synapse, python3 -m pip install '.[server]'"
-        ) from error
+        raise StoreError(extras.missing(error, "the server", extras.SERVER)) from error
 
 
 def checked_address(call: Call) -> tuple[str, int]:

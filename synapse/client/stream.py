@@ -17,6 +17,7 @@ from synapse.client.arguments import query
 from synapse.client.transport import FIRST, LAST, Transport
 from synapse.errors import StoreError
 from synapse.model.results import Event
+from synapse.system import extras
 from synapse.system.quoting import inline
 from synapse.system.typed import TYPE_CHECKING, Any
 from synapse.wire import parse
@@ -41,10 +42,7 @@ def follow(
     try:
         import websockets.sync.client  # noqa: F401
     except ImportError as error:
-        raise StoreError(
-            f"following a server needs the package {error.name}: in the clone of"
-            " Synapse, python3 -m pip install '.[client]'"
-        ) from error
+        raise StoreError(extras.missing(error, "following a server")) from error
     return _Stream(transport, since, critical, timeout).events()
 
 
@@ -104,7 +102,7 @@ class _Stream:
         address = self.transport.address
         options = urlencode(query({"since": self.since, "critical": self.critical}))
         try:
-            return connect(
+            connection: ClientConnection = connect(
                 f"ws{address.removeprefix('http')}/v1/stream?{options}",
                 additional_headers={
                     "Authorization": f"Bearer {self.transport.token()}"
@@ -116,8 +114,9 @@ class _Stream:
                 ping_timeout=SILENCE,
                 max_size=LARGEST,
                 create_connection=_direct(),
-                legacy=True,
+                **_itself(),
             )
+            return connection
         except _Answered as error:
             raise self._refused(error.response) from None
         except (OSError, WebSocketException) as error:
@@ -175,6 +174,13 @@ class _Answered(Exception):
     def __init__(self, response: Any) -> None:
         super().__init__()
         self.response = response
+
+
+def _itself() -> dict[str, Any]:
+    """Return the option by which `connect` returns a connection, which it did always before 17."""
+    from websockets.version import version
+
+    return {"legacy": True} if int(version.partition(".")[0]) >= 17 else {}
 
 
 def _direct() -> type[ClientConnection]:

@@ -16,6 +16,7 @@ from uuid import uuid4
 from synapse.client import problems
 from synapse.client.arguments import checked_key, query
 from synapse.errors import InvalidEntry, StoreError, SynapseError
+from synapse.system import extras
 from synapse.system.json import dumps
 from synapse.system.quoting import inline
 from synapse.system.typed import TYPE_CHECKING, Any, NamedTuple
@@ -55,7 +56,10 @@ class Transport:
     ) -> None:
         from ssl import PROTOCOL_TLS_CLIENT, SSLContext
 
-        import httpx2
+        try:
+            import httpx2
+        except ImportError as error:
+            raise StoreError(extras.missing(error, "a remote memory")) from error
 
         self.address = address
         self.token = token

@@ -13,6 +13,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Sequence
 
 from synapse.errors import InvalidEntry, NoKey
+from synapse.system import extras
 from synapse.system.digest import sha256
 from synapse.system.typed import Any, NamedTuple
 
@@ -158,7 +159,7 @@ def _ed25519() -> Any:
     except ImportError as error:
         raise NoKey(
             "checkpoints are signed with the package cryptography, 50 or later, which is not"
-            " installed: in the clone of Synapse, python3 -m pip install '.[crypto]'"
+            f" installed: {extras.installation('crypto')}"
         ) from error
     return ed25519
 

@@ -47,6 +47,7 @@ class Program(NamedTuple):
     defaults: tuple[str, ...] = DEFAULTS
     older: Mapping[str, str] = {}  # earlier names of verbs, which go on working
     remote: frozenset[str] = frozenset()
+    needs: str = ""  # a package of an extra, without which no verb does its work
 
 
 WHERE = (
