@@ -15,6 +15,7 @@ from typing import Any
 import orchestrator.plugin
 from bench.figures import Beside, Goal, Row, Timing
 from bench.ground import Ground
+from orchestrator.plugin.hook import daemon_file
 from orchestrator.plugin.hooks.answer import answer
 
 HOOK = os.path.join(os.path.dirname(orchestrator.plugin.__file__), "hook.py")
@@ -64,7 +65,7 @@ def hooks(ground: Ground) -> Iterator[Row]:
     ]
     up = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        _await(os.path.join(ground.root, "runs", ".daemon.sock"))
+        _await(daemon_file(ground.root, "sock"))
         asked = Timing(_hooked(ground, event) for event in _turn(folder, "daemon"))
         yield Row(
             "hook: a process that asks the daemon",

@@ -56,6 +56,8 @@ def pytest_configure(config):
     os.environ["TMPDIR"] = tempfile.tempdir = place
     os.environ["SYNAPSE_HOME"] = f"{place}/home"  # never the folder of whoever tests
     os.mkdir(f"{place}/home", 0o700)
+    os.environ["XDG_STATE_HOME"] = f"{place}/state"
+    os.environ["CI"] = "1"  # hooks start no daemon that outlives its test
 
 
 def pytest_collection_finish(session):

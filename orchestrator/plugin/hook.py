@@ -2,8 +2,9 @@
 DIR]`.
 
 It reads an event from standard input and prints the client's answer. The daemon of the workspace is
-asked, where one is up; else this process answers. Whatever goes wrong here: nothing is printed, a
-line goes to the log, and the exit code is 0, so that the client goes on.
+asked, where one is up; else this process answers, and starts the daemon for the hooks that follow.
+Whatever goes wrong here: nothing is printed, a line goes to the log, and the exit code is 0, so
+that the client goes on. Where the daemon's files lie is decided here, for the daemon too.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ if TYPE_CHECKING:
 PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LARGEST = 8 << 20  # bytes of an event
 READ_WITHIN = 5.0  # seconds
-DAEMON_WITHIN = 2.0  # for the daemon to take it up
-BEGUN_WITHIN = 1.5  # after which it takes it up no more: this process answers
+DAEMON_WITHIN = 0.25  # for the daemon to take it up
+BEGUN_WITHIN = 0.2  # after which it takes it up no more: this process answers
 ANSWER_WITHIN = 20.0
+START_AGAIN = 60.0  # seconds after which a daemon that died is started once more
 LONGEST_PATH = 100  # bytes that the path of a socket may have everywhere
+LOCK = 3  # the descriptor by which a daemon has the lock that the hook took for it
 MORE_WITHIN = 3.0
 WAIT = "wait"
 WAIT_WITHIN = 10.0
@@ -43,22 +46,27 @@ def main(words: list[str]) -> None:
             payload = read_payload(sys.stdin.fileno())
             root = find_workspace(words, payload)
             if root is not None:
-                sys.stdout.write(answer_in(words, root, client, payload))
+                text, is_alone = answer_in(words, root, client, payload)
+                sys.stdout.write(text)
                 sys.stdout.flush()
+                if is_alone and "--away" not in words:
+                    start_daemon(root)
     except BaseException as error:
         log_error(root, client, error, began)
     finish()
 
 
-def answer_in(words: list[str], root: str, client: str, payload: dict[str, Any]) -> str:
-    """Return what this hook prints for an event in a workspace."""
+def answer_in(
+    words: list[str], root: str, client: str, payload: dict[str, Any]
+) -> tuple[str, bool]:
+    """Return what this hook prints for an event in a workspace, and whether no daemon answered."""
     pid = client_process()
     if "--away" in words:
         detach()
     # The variable is taken out of the environment: this process acts for the operator.
     identity = os.environ.pop("SYNAPSE_AGENT", "")
     if "--more" in words:
-        return second_answer(root, client, payload)
+        return second_answer(root, client, payload), False
     request = {"client": client, "payload": payload, "pid": pid, "identity": identity}
     return answer_or_wait(root, request)
 
@@ -123,46 +131,117 @@ def find_workspace(words: list[str], payload: dict[str, Any]) -> str | None:
         return None
 
 
-def answer_or_wait(root: str, request: dict[str, Any]) -> str:
+def answer_or_wait(root: str, request: dict[str, Any]) -> tuple[str, bool]:
     """Return the answer. While another agent makes the same call, wait some time for its result."""
     end = time.monotonic() + WAIT_WITHIN
-    text = answer_event(root, request)
+    text, is_alone = answer_event(root, request)
     while text == WAIT:
         time.sleep(WAIT_EACH)
         request["payload"]["synapse_waited"] = time.monotonic() > end
-        text = answer_event(root, request)
-    return text
+        text, is_alone = answer_event(root, request)
+    return text, is_alone
 
 
-def answer_event(root: str, request: dict[str, Any]) -> str:
-    """Return the daemon's answer, or this process' own."""
+def answer_event(root: str, request: dict[str, Any]) -> tuple[str, bool]:
+    """Return the daemon's answer, or this process' own, and whether it is its own."""
     try:
         until = time.monotonic() + BEGUN_WITHIN
-        return ask_daemon(root, {"do": "hook", "until": until, **request})
+        order = {"do": "hook", "until": until, "code": PACKAGES, **request}
+        return ask_daemon(root, order), False
     except (OSError, ValueError, KeyError):
-        return answer_here(root, **request)
+        return answer_here(root, **request), True
 
 
 def ask_daemon(root: str, request: dict[str, Any]) -> str:
-    """Return the daemon's answer; OSError where no daemon is up."""
-    path = os.path.join(root, "runs", ".daemon.sock")
-    if os.path.islink(path):
-        raise OSError(f"{path} is a link, and it may lead anywhere")
+    """Return the daemon's answer; OSError where no daemon is up, or where it was too late for an
+    earlier hook and has not been back since.
+    """
+    path, busy = daemon_file(root, "sock"), daemon_file(root, "busy")
+    if os.path.exists(busy):
+        raise OSError("the daemon is stopped, or at something long")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(DAEMON_WITHIN)
+        try:
+            connect(connection, path)
+            connection.sendall(json.dumps(request).encode() + b"\n")
+            lines = connection.makefile("r", encoding="utf-8")
+            receipt = json.loads(lines.readline())
+        except TimeoutError:
+            os.close(os.open(busy, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            raise
+        # Where this fails, the daemon has given nothing, and this process can answer.
+        if "begun" not in receipt:
+            raise ValueError("the daemon does not answer this")
+        connection.settimeout(ANSWER_WITHIN)
+        return str(json.loads(lines.readline())["answer"])
+
+
+def connect(connection: socket.socket, path: str) -> None:
+    """Connect to a socket, by a path that may be longer than one of a socket can be."""
     if len(os.fsencode(path)) > LONGEST_PATH:
         os.chdir(os.path.dirname(path))
         path = os.path.basename(path)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.settimeout(DAEMON_WITHIN)
-        connection.connect(path)
-        connection.sendall(json.dumps(request).encode() + b"\n")
-        with connection.makefile("r", encoding="utf-8") as lines:
-            receipt = json.loads(lines.readline())
-            # Where this fails, the daemon has given nothing, and this process can answer.
-            if "begun" not in receipt:
-                raise ValueError("the daemon does not answer this")
-            connection.settimeout(ANSWER_WITHIN)
-            reply = json.loads(lines.readline())
-    return str(reply["answer"])
+    connection.connect(path)
+
+
+def daemon_file(root: str, kind: str) -> str:
+    """Return a file of a workspace's daemon, among the user's own: `sock`, `lock`, or `busy`, which
+    a hook leaves that asked in vain. The name is that of the workspace's folder on its disk, so
+    that every path to it leads to one daemon. OSError where there is no workspace.
+    """
+    state = os.environ.get("XDG_STATE_HOME", "")
+    if not os.path.isabs(state):
+        state = os.path.expanduser("~/.local/state")
+    place = os.stat(root)
+    name = f"{place.st_dev:x}-{place.st_ino:x}.{kind}"
+    return os.path.join(state, "synapse", "daemons", name)
+
+
+def hold_daemon(root: str) -> int | None:
+    """Return the lock of the workspace's daemon as it is held, until it is closed or this process
+    ends; None where there is a daemon.
+    """
+    import fcntl
+
+    path = daemon_file(root, "lock")
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(lock).st_nlink:  # else its holder has just removed it
+            return lock
+    except BlockingIOError:
+        pass
+    os.close(lock)
+    return None
+
+
+def start_daemon(root: str) -> None:
+    """Start the daemon of a workspace in the background, where none is up. Nobody waits for it, and
+    it has nothing open that somebody could wait for. None is started where nobody would end it
+    (a continuous integration, a user without a home), nor soon after one that died.
+    """
+    if os.environ.get("CI", "") not in ("", "0", "false") or not os.environ.get("HOME"):
+        return
+    lock = hold_daemon(root) if os.access(root, os.W_OK) else None
+    if lock is None:
+        return
+    status = os.fstat(lock)
+    if status.st_size and time.time() - status.st_mtime < START_AGAIN:
+        return
+    if os.fork():
+        return
+    os.setsid()
+    os.pwrite(lock, b"%d" % os.getpid(), 0)  # the time of this is that of the start
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nowhere, descriptor)
+    os.dup2(lock, LOCK)
+    os.set_inheritable(LOCK, True)
+    os.closerange(LOCK + 1, 1 << 16)
+    os.chdir("/")
+    program = os.path.join(PACKAGES, "orchestrator", "plugin", "serve.py")
+    os.execv(sys.executable, [sys.executable, "-I", program, root])
 
 
 def answer_here(

@@ -11,8 +11,9 @@ import time
 import pytest
 
 import synapse
-from orchestrator.daemon import ask
 from orchestrator.engines.scripted import Move
+from orchestrator.plugin.daemon import ask
+from orchestrator.plugin.hook import daemon_file
 from orchestrator.testing.model_server import ModelServer
 from tests.crash.lives import begin
 
@@ -205,7 +206,7 @@ def test_runs_are_left_to_the_program_that_has_their_tools(place):
 def test_the_daemon_leaves_them_too_and_says_so_once(place):
     place.dies("tools", when=both_called(place), pace=60)
     daemon = place.starts("-m", "orchestrator", "--root", "ws", "up")
-    until(lambda: os.path.exists(f"{place.root}/runs/.daemon.sock"), daemon)
+    until(lambda: os.path.exists(daemon_file(place.root, "sock")), daemon)
     until(lambda: len(ask(place.root, "status")["left"]) == 3, daemon)
     time.sleep(2)  # four looks
     assert findings(place) == []
@@ -256,7 +257,7 @@ def test_runs_are_left_to_whoever_has_the_key(place, verb):
         assert (code, out.splitlines()[0].endswith(line)) == (9, True)
     else:
         daemon = place.starts("-m", "orchestrator", "--root", "ws", "up", key=False)
-        until(lambda: os.path.exists(f"{place.root}/runs/.daemon.sock"), daemon)
+        until(lambda: os.path.exists(daemon_file(place.root, "sock")), daemon)
         until(lambda: ask(place.root, "status")["left"], daemon)
         ask(place.root, "down")
         assert daemon.communicate(timeout=20)[1].count(line) == 1

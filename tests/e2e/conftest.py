@@ -203,7 +203,7 @@ def client(installed, tmp_path):
         for folder in (home, work):
             folder.mkdir(exist_ok=True)
         path = os.pathsep.join((str(installed), os.environ["PATH"]))
-        own = {"HOME": str(home), "PATH": path, **told.env, **(env or {})}
+        own = {"HOME": str(home), "CI": "1", "PATH": path, **told.env, **(env or {})}
         options = {"model": told.model, "env": own, "timeout": 120, **options}
         return (
             protocol.load(name, **options),
@@ -233,6 +233,7 @@ class CodexProject:
         path = os.pathsep.join((str(vendor), str(PROGRAMS), "/usr/bin", "/bin"))
         self.env = {
             "HOME": str(self.home),
+            "CI": "1",
             "CODEX_HOME": str(self.codex_home),
             "OPENAI_API_KEY": "any",
             "PATH": path,

@@ -72,6 +72,7 @@ class Project:
         return {
             "PATH": os.pathsep.join((str(self.claude.parent), os.environ["PATH"])),
             "HOME": str(self.home),
+            "CI": "1",
             "TERM": "xterm-256color",
             "ANTHROPIC_BASE_URL": url,
             "ANTHROPIC_API_KEY": KEY,

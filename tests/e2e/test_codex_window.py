@@ -208,6 +208,13 @@ def test_a_window_with_a_server_of_its_own_is_woken(codex_project):
     )
 
 
+def until(seen, seconds=30):
+    end = time.monotonic() + seconds
+    while not seen():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
 @pytest.fixture
 def up():
     """Starts the daemon of a project's workspace; it is stopped at the end."""
@@ -220,7 +227,8 @@ def up():
                 words, cwd=codex.work, env=codex.env, stdin=-3, stdout=-3, stderr=-3
             )
         )
-        return (codex.root / "runs/.daemon.sock").exists
+        files = codex.home / ".local/state/synapse/daemons"
+        return lambda: any(files.glob("*.sock"))
 
     yield start
     for daemon in daemons:
@@ -228,11 +236,15 @@ def up():
         daemon.wait(20)
 
 
-def test_a_critical_wakes_a_window_that_waits_for_its_user(codex_project, up):
+@pytest.mark.parametrize("starter", ["a person", "a hook"])
+def test_a_critical_wakes_a_window_that_waits_for_its_user(codex_project, up, starter):
     codex = codex_project(lambda seen: f"Said after {seen.turn}.")
-    is_up = up(codex)
+    if starter == "a person":
+        is_up = up(codex)
+        until(is_up)
+    else:
+        del codex.env["CI"]
     window = Window(codex, "--no-daemon", "--dangerously-bypass-hook-trust")
-    assert window.until(lambda _: is_up())
     window.until(lambda _: False, 3)
     window.type("hello there")
     assert window.until(lambda text: "Saidafter0" in text)
@@ -243,7 +255,10 @@ def test_a_critical_wakes_a_window_that_waits_for_its_user(codex_project, up):
     assert not window.until(lambda _: len(codex.requests) > asked, 5)
     codex.write("decisions/login", "STOP using /v1: it is gone.", priority="critical")
     assert window.until(heard(codex, "STOP using /v1"), 60)
+    scope = json.loads(codex.run("orchestrator", "status", "--json").stdout)["scope"]
+    assert scope == ("workspace" if starter == "a person" else "sessions")
     window.close()
+    codex.run("orchestrator", "down")
 
 
 def test_a_one_shot_session_is_not_woken(codex_project):

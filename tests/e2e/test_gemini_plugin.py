@@ -55,7 +55,7 @@ class Project:
 
     def orchestrator(self, *words):
         """Run a verb as the user would."""
-        env = {"HOME": str(self.home), "PATH": self.path}
+        env = {"HOME": str(self.home), "CI": "1", "PATH": self.path}
         command = [sys.executable, "-m", "orchestrator", *words]
         done = subprocess.run(
             command,
@@ -90,7 +90,12 @@ class Project:
     def gemini(self, script, prompt="do the work"):
         """Return the texts of the requests that a run of the client makes."""
         with ModelServer(script) as server:
-            env = {"HOME": str(self.home), "PATH": self.path, "GEMINI_API_KEY": "any"}
+            env = {
+                "HOME": str(self.home),
+                "CI": "1",
+                "PATH": self.path,
+                "GEMINI_API_KEY": "any",
+            }
             env |= {
                 "GOOGLE_GEMINI_BASE_URL": server.url,
                 "GEMINI_CLI_TRUST_WORKSPACE": "true",
@@ -303,7 +308,7 @@ def test_the_extension_is_valid_and_at_work_in_its_project_alone(project, tmp_pa
         for path in (project.home / ".gemini/extensions").iterdir()
         if path.is_dir()
     )
-    env = {"HOME": str(project.home), "PATH": project.path}
+    env = {"HOME": str(project.home), "CI": "1", "PATH": project.path}
     words = ["gemini", "extensions", "validate", str(folder)]
     done = subprocess.run(
         words,

@@ -161,6 +161,7 @@ class Shop(NamedTuple):
     def env(self, **more):
         return {
             "HOME": str(self.home),
+            "CI": "1",
             "PATH": self.path,
             "TERM": "xterm-256color",
             "SHELL": "/bin/bash",

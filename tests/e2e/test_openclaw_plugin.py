@@ -38,6 +38,7 @@ class Claw:
         self.config = folder / "home/.openclaw/openclaw.json"
         self.env = {
             "HOME": str(self.home),
+            "CI": "1",
             "PATH": os.pathsep.join((str(installed), os.environ["PATH"])),
             "TMPDIR": str(folder / "tmp"),
             "OPENCLAW_STATE_DIR": str(self.config.parent),

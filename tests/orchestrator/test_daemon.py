@@ -12,8 +12,10 @@ import pytest
 
 import synapse
 from orchestrator import Supervisor
-from orchestrator.daemon import _bound, ask, is_up
+from orchestrator.daemon import is_up
 from orchestrator.engines.scripted import Scripted
+from orchestrator.plugin.daemon import _bound, ask
+from orchestrator.plugin.hook import daemon_file
 from orchestrator.run_store.recovery import recover
 from orchestrator.runs.files.folder import Folder
 
@@ -86,7 +88,7 @@ def test_one_daemon_that_its_user_alone_may_ask(root, start):
     daemon = start(SERVE, root)
     assert until(answers(root))["pid"] == daemon.pid
     assert is_up(root)
-    assert stat.S_IMODE(os.stat(f"{root}/runs/.daemon.sock").st_mode) == 0o600
+    assert stat.S_IMODE(os.stat(daemon_file(root, "sock")).st_mode) == 0o600
     second = subprocess.run(
         [sys.executable, "-c", SERVE, root],
         capture_output=True,
@@ -98,7 +100,7 @@ def test_one_daemon_that_its_user_alone_may_ask(root, start):
     assert ask(root, "down")["pid"] == daemon.pid
     assert daemon.wait(10) == 0
     assert not is_up(root)
-    assert not os.path.exists(f"{root}/runs/.daemon.sock")
+    assert not os.path.exists(daemon_file(root, "sock"))
 
 
 def test_its_socket_has_a_name_only_while_it_listens(tmp_path, monkeypatch):
@@ -138,7 +140,7 @@ def test_whoever_asks_nonsense_is_not_answered(tmp_path, start):
     for words in (b"nonsense\n", b"[]\n", b"\xff" * 100_000 + b"\n"):
         with socket.socket(socket.AF_UNIX) as line:
             line.settimeout(5)
-            line.connect(os.path.relpath(f"{root}/runs/.daemon.sock"))
+            line.connect(os.path.relpath(daemon_file(root, "sock")))
             try:
                 line.sendall(words)
                 assert line.recv(10) == b""

@@ -42,9 +42,7 @@ def doctor_options(parser: Options) -> None:
 def doctor(call: Call) -> int:
     from orchestrator.plugin.doctor.checks import examine
 
-    findings = {
-        target.client: examine(target, _is_up(target)) for target in _targets(call)
-    }
+    findings = {target.client: examine(target) for target in _targets(call)}
     data = {
         client: [finding._asdict() for finding in results]
         for client, results in findings.items()
@@ -76,12 +74,6 @@ def _targets(call: Call) -> Iterator[Target]:
     )
     for name in names:
         yield place(name, args.project, args.root, args.user, os.environ).target
-
-
-def _is_up(target: Target) -> bool:
-    from orchestrator.daemon import is_up
-
-    return target.root is not None and os.path.isdir(target.root) and is_up(target.root)
 
 
 def _format_findings(findings: dict[str, list[Finding]]) -> str:

@@ -99,7 +99,8 @@ async def _stay(
 
 
 def _detach(call: Call) -> None:
-    from orchestrator.daemon import UP_ALREADY, is_up
+    from orchestrator.daemon import is_up
+    from orchestrator.plugin.daemon import UP_ALREADY
 
     root, args = _root(call), call.args
     if is_up(root):
@@ -142,15 +143,18 @@ def _await_status(
     """Return what the new daemon says of itself. Where it does not come up, raise StoreError with
     the last line of its log.
     """
-    from orchestrator.daemon import ask
+    from orchestrator.plugin.daemon import ask
     from synapse.errors import NotFound
 
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end and process.poll() is None:
         try:
-            return ask(_root(call), "status")
-        except NotFound:
-            time.sleep(0.05)
+            answer = ask(_root(call), "status")
+            if answer["pid"] == process.pid:
+                return answer
+        except (NotFound, StoreError):  # one that a hook started makes room for it
+            pass
+        time.sleep(0.05)
     with open(
         open_file(os.path.join(_root(call), LOG)), encoding="utf-8", errors="replace"
     ) as log:
@@ -169,7 +173,7 @@ def down_options(parser: Options) -> None:
 
 
 def down(call: Call) -> None:
-    from orchestrator.daemon import is_up
+    from orchestrator.plugin.daemon import is_up
 
     answer = _asked(_root(call), "down")
     end = time.monotonic() + PATIENCE
@@ -179,12 +183,11 @@ def down(call: Call) -> None:
                 f"the daemon, process {answer['pid']}, was asked to go down and is still up"
             )
         time.sleep(0.02)
+    runs = ", ".join(answer.get("runs", ()))
     runs_left = (
-        f"; for `orchestrator up` or `resume` to go on with: {', '.join(answer['runs'])}"
-        if answer["runs"]
-        else ""
+        f"; for `orchestrator up` or `resume` to go on with: {runs}" if runs else ""
     )
-    call.show(answer, f"down{runs_left}")
+    call.show(answer, f"down{runs_left}; the next hook of a client starts one again")
 
 
 def status_options(parser: Options) -> None:
@@ -192,18 +195,24 @@ def status_options(parser: Options) -> None:
 
 
 def status(call: Call) -> None:
+    from orchestrator.plugin.daemon import SESSIONS
+
     answer = _asked(_root(call), "status")
+    up = f"up as process {answer['pid']} for {answer['seconds']:.0f} s"
+    old = "; it runs on other code than is installed now" if answer["outdated"] else ""
+    if answer["scope"] == SESSIONS:
+        call.show(answer, f"{up}, for the sessions of clients alone{old}")
+        return
     runs = ", ".join(answer["runs"]) or "none"
     jobs = f"; it is at: {', '.join(answer['jobs'])}" if answer["jobs"] else ""
     waiting = "".join(
         f"\n{one_line(f'{run} {why}')}" for run, why in answer.get("left", {}).items()
     )
-    up = f"up as process {answer['pid']} for {answer['seconds']:.0f} s"
-    call.show(answer, f"{up}; it holds these runs: {runs}{jobs}{waiting}")
+    call.show(answer, f"{up}; it holds these runs: {runs}{jobs}{old}{waiting}")
 
 
 def _asked(root: str, do: str) -> dict[str, Any]:
-    from orchestrator.daemon import ask
+    from orchestrator.plugin.daemon import ask
 
     return ask(root, do)
 

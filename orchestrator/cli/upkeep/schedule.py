@@ -207,10 +207,11 @@ def _local(at: int, plan: Plan) -> datetime:
 
 def _daemon(call: Call) -> int | None:
     """Return the process of the daemon that will run the job; None where none is up."""
-    from orchestrator.daemon import ask
+    from orchestrator.plugin.daemon import WORKSPACE, ask
 
     try:
         root = os.path.abspath(call.memory.store.root or call.root)
-        return int(ask(root, "status")["pid"])
+        answer = ask(root, "status")
     except NotFound:
         return None
+    return int(answer["pid"]) if answer["scope"] == WORKSPACE else None

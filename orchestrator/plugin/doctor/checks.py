@@ -1,7 +1,7 @@
 """The checks of one coding client that has the memory, from its program to what the plugin costs.
 
 Every check yields findings and never raises: a doctor is called for what is broken. Called by the
-shell, which tells whether the daemon is up; `programs` starts the programs.
+shell; `programs` starts the programs.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from orchestrator.plugin import facts
+from orchestrator.plugin.daemon import SESSIONS, ask
 from orchestrator.plugin.doctor import programs
 from orchestrator.plugin.facts import Facts
 from orchestrator.plugin.hooks.context import Context
@@ -29,7 +30,7 @@ from orchestrator.plugin.sessions.settings import clients
 from orchestrator.plugin.sessions.state import ClientSession
 from synapse import core
 from synapse.core import Memory
-from synapse.errors import SynapseError
+from synapse.errors import NotFound, StoreError, SynapseError
 from synapse.mcp import installation
 from synapse.system.tokens import Tokens
 
@@ -38,7 +39,7 @@ RECENT = 7 * 86_400  # seconds in which a fault of a hook is worth telling
 _NUMBER = re.compile(r"\d+(?:\.\d+)+")
 
 
-def examine(target: Target, is_up: bool) -> list[Finding]:
+def examine(target: Target) -> list[Finding]:
     """Return all findings about one client, in the order in which it is given the memory. Of one
     that is not installed only that is told: all the rest would fail for the same reason.
     """
@@ -50,7 +51,9 @@ def examine(target: Target, is_up: bool) -> list[Finding]:
         checks += [
             lambda: client_checks(target),
             lambda: workspace(target),
-            lambda: hook(target, facts_of_client, is_up),
+            lambda: hook(target, facts_of_client),
+            lambda: daemon(target, facts_of_client),
+            lambda: faults(target),
             lambda: events(target, facts_of_client),
             lambda: cost(target, facts_of_client),
         ]
@@ -223,9 +226,8 @@ def workspace(target: Target) -> Iterator[Finding]:
 # -- the hook --------------------------------------------------------------------------------------
 
 
-def hook(target: Target, client_facts: Facts, is_up: bool) -> Iterator[Finding]:
-    """Start the hook's program on a workspace that is thrown away, and on this one with an event
-    that means nothing."""
+def hook(target: Target, client_facts: Facts) -> Iterator[Finding]:
+    """Start the hook's program on a workspace that is thrown away."""
     mend = f"orchestrator install {target.client}; then look into {_log(target)}"
     own_reply = programs.try_start(target, client_facts)
     if own_reply.problem:
@@ -242,28 +244,40 @@ def hook(target: Target, client_facts: Facts, is_up: bool) -> Iterator[Finding]:
         verdict,
         f"{longest} of {cap} characters at a start with more to say than fits",
     )
-    if is_up and target.root is not None:
-        daemon_reply = programs.try_unknown_event(target, client_facts)
-        detail = (
-            daemon_reply.problem
-            or f"answers in {daemon_reply.milliseconds:.0f} ms with the daemon"
-        )
-        yield Finding(
-            "hook, daemon",
-            "fail" if daemon_reply.problem else "ok",
-            detail,
-            mend if daemon_reply.problem else "",
-        )
-    elif target.root is not None:
-        yield Finding(
-            "daemon",
-            "ok",
-            "not up: hooks work alone, and take longer (`orchestrator up --detach`)",
-        )
-    yield from _faults(target)
 
 
-def _faults(target: Target) -> Iterator[Finding]:
+def daemon(target: Target, client_facts: Facts) -> Iterator[Finding]:
+    """Ask the workspace's daemon how it is, and the hook through it with an event that means
+    nothing.
+    """
+    if target.root is None:
+        return
+    try:
+        answer = ask(target.root, "status")
+    except NotFound:
+        detail = "not up: the next hook starts it, but where CI is set"
+        yield Finding("daemon", "ok", detail)
+        return
+    except StoreError as error:
+        mend = "end that process; the next hook starts another"
+        yield Finding("daemon", "warn", f"{error}; hooks work alone", mend)
+        return
+    purpose = "sessions" if answer["scope"] == SESSIONS else "sessions and runs"
+    up = f"up for {purpose}, process {answer['pid']}"
+    if answer["outdated"]:
+        mend = f"orchestrator --root {target.root} down"
+        detail = f"{up}, on other code than is installed: hooks work alone"
+        yield Finding("daemon", "warn", detail, mend)
+        return
+    yield Finding("daemon", "ok", up)
+    trial = programs.try_unknown_event(target, client_facts)
+    detail = trial.problem or f"answers in {trial.milliseconds:.0f} ms"
+    mend = f"orchestrator install {target.client}; then look into {_log(target)}"
+    verdict, mend = ("fail", mend) if trial.problem else ("ok", "")
+    yield Finding("hook, daemon", verdict, detail, mend)
+
+
+def faults(target: Target) -> Iterator[Finding]:
     """Tell of the newest fault that the hook's log has of this client."""
     try:
         with open(_log(target), encoding="utf-8", errors="replace") as file:

@@ -262,7 +262,7 @@ with synapse.open(sys.argv[1]) as memory, Supervisor(memory) as boss:
 
 
 def test_a_daemon_runs_the_night_that_is_due_and_answers_meanwhile(root, start):
-    from orchestrator.daemon import ask
+    from orchestrator.plugin.daemon import ask
 
     start("-c", DAEMON, root)
     with synapse.open(root) as mem:

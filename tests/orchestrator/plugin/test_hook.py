@@ -18,6 +18,7 @@ import synapse
 from orchestrator import Supervisor, plugin
 from orchestrator.daemon import Daemon
 from orchestrator.engines.scripted import Scripted
+from orchestrator.plugin import hook
 from orchestrator.plugin.hook import DAEMON_WITHIN, LARGEST, LONGEST_LOG
 from orchestrator.plugin.sessions import state
 from orchestrator.runs.records import Runs
@@ -35,7 +36,7 @@ CONFINED = (
 
 def started(folder, *words, env=None):
     """Start the hook's program as a client does."""
-    own = {"PATH": os.environ["PATH"], "HOME": folder, **(env or {})}
+    own = {"PATH": os.environ["PATH"], "HOME": folder, "CI": "1", **(env or {})}
     command = [sys.executable, "-I", "-S", HOOK, *(words or ("claude-code",))]
     pipes = {
         "stdin": subprocess.PIPE,
@@ -146,24 +147,14 @@ def test_a_character_that_no_entry_may_have_costs_no_entry(folder, memory):
 
 def test_a_link_in_a_workspace_leads_no_hook_astray(folder):
     os.makedirs(f"{folder}/shared-memory/runs", exist_ok=True)
-    for name in ("hooks.log", "daemon.sock", "clients"):
+    for name in ("hooks.log", "clients"):
         target = os.path.join(folder, name)
         os.symlink(target, f"{folder}/shared-memory/runs/.{name}")
     os.mkdir(f"{folder}/clients")
     mine = Path(folder, "hooks.log")
     mine.write_text("mine" * LONGEST_LOG, encoding="utf-8")
-    server = socket.socket(socket.AF_UNIX)
-    here = os.getcwd()
-    os.chdir(folder)
-    server.bind("daemon.sock")
-    os.chdir(here)
-    server.listen()
     run(folder, event(folder, session_id="s2"))
     run(folder, b"[")
-    server.setblocking(False)
-    with pytest.raises(BlockingIOError):
-        server.accept()
-    server.close()
     assert mine.read_text(encoding="utf-8") == "mine" * LONGEST_LOG
     assert os.listdir(f"{folder}/clients") == []
 
@@ -231,7 +222,8 @@ def test_where_nothing_can_be_written_the_view_is_given(folder, memory):
     before = sorted(os.walk(folder))
     done = subprocess.run(
         words, input=json.dumps(event(folder)).encode(), capture_output=True, timeout=60,
-        cwd=Path(__file__).parents[2] / "crash", env={"PATH": os.environ["PATH"], "HOME": folder},
+        cwd=Path(__file__).parents[2] / "crash",
+        env={"PATH": os.environ["PATH"], "HOME": folder, "CI": "1"},
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, b"")
     assert "Call /v2/users." in context(json.loads(done.stdout))
@@ -257,12 +249,12 @@ def test_a_damaged_state_is_begun_anew(folder, memory):
 
 @pytest.mark.parametrize("kind", ["stale", "silent", "rude"])
 def test_a_dead_or_hanging_daemon_is_no_matter(folder, kind):
-    path = f"{folder}/shared-memory/runs/.daemon.sock"
+    path = daemon_file(folder, "sock")
     os.makedirs(os.path.dirname(path), exist_ok=True)
     here = os.getcwd()
     os.chdir(os.path.dirname(path))
     server = socket.socket(socket.AF_UNIX)
-    server.bind(".daemon.sock")
+    server.bind(os.path.basename(path))
     os.chdir(here)
     if kind != "stale":
         server.listen()
@@ -283,9 +275,12 @@ def test_a_dead_or_hanging_daemon_is_no_matter(folder, kind):
     assert "Call /v2/users." in context(json.loads(out))
 
 
-def test_a_daemon_that_is_late_answers_nothing_and_gives_nothing_away(folder, memory):
+def test_a_daemon_that_is_late_answers_nothing_and_gives_nothing_away(
+    folder, memory, monkeypatch
+):
     """The desk of the daemon is busy until the hook has answered itself."""
     memory.close()
+    monkeypatch.setenv("XDG_STATE_HOME", f"{folder}/.local/state")
 
     async def story():
         with (
@@ -338,8 +333,16 @@ def test_the_daemon_answers_where_one_is_up(folder, memory):
         daemon.wait(20)
 
 
+def daemon_file(folder, kind):
+    """Return a file of the daemon that the hooks of a workspace ask, whose home is the folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", f"{folder}/.local/state")
+        return hook.daemon_file(f"{folder}/shared-memory", kind)
+
+
 def up(root):
     """Return a daemon of a workspace, once it listens."""
+    folder = os.path.dirname(root)
     words = [
         sys.executable,
         "-m",
@@ -350,11 +353,12 @@ def up(root):
         "--engine",
         "scripted",
     ]
+    env = os.environ | {"XDG_STATE_HOME": f"{folder}/.local/state"}
     process = subprocess.Popen(
-        words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        words, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    end = time.monotonic() + 30
-    while not os.path.exists(f"{root}/runs/.daemon.sock") and time.monotonic() < end:
+    end, path = time.monotonic() + 30, daemon_file(folder, "sock")
+    while not os.path.exists(path) and time.monotonic() < end:
         time.sleep(0.05)
     return process
 

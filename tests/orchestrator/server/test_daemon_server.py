@@ -11,7 +11,8 @@ import httpx2
 import pytest
 
 import synapse
-from orchestrator.daemon import ask, is_up
+from orchestrator.daemon import is_up
+from orchestrator.plugin.daemon import ask
 from synapse.server.announcement import find
 from synapse.trust.bearer import new_token
 

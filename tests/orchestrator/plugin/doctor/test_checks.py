@@ -4,19 +4,24 @@ asking.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import synapse
+from orchestrator.plugin import daemon
+from orchestrator.plugin.daemon import SessionDaemon
 from orchestrator.plugin.doctor import checks, programs
 from orchestrator.plugin.doctor.checks import examine
 from orchestrator.plugin.facts import clients, load
+from orchestrator.plugin.hook import hold_daemon
 from orchestrator.plugin.install import installer
 from orchestrator.plugin.install import place as places
 from orchestrator.plugin.install.change import Finding, Target
@@ -65,7 +70,7 @@ def examined(
     """An installation that all is well with, and what the doctor found there."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         target = installed(tmp_path_factory.mktemp("well"), monkeypatch)
-        yield target, {finding.check: finding for finding in examine(target, False)}
+        yield target, {finding.check: finding for finding in examine(target)}
 
 
 def test_what_is_well_is_said_to_be(examined: Examined) -> None:
@@ -142,16 +147,14 @@ def test_a_broken_configuration_is_named_with_its_line(target: Target) -> None:
 
 def test_a_hook_that_cannot_start_is_named(target: Target) -> None:
     broken = target._replace(package="/no/such/folder")
-    finding = next(checks.hook(broken, load(CLIENT), False))
+    finding = next(checks.hook(broken, load(CLIENT)))
     assert finding.verdict == "fail"
     assert "orchestrator install claude-code" in finding.mend
 
 
 def test_a_hook_that_answers_nothing_is_named(target: Target, tmp_path: Path) -> None:
     (tmp_path / "hook.py").write_text("print('{}')\n")
-    finding = next(
-        checks.hook(target._replace(package=str(tmp_path)), load(CLIENT), False)
-    )
+    finding = next(checks.hook(target._replace(package=str(tmp_path)), load(CLIENT)))
     assert (finding.verdict, "without the memory" in finding.detail) == ("fail", True)
 
 
@@ -195,8 +198,40 @@ def test_a_start_that_never_came_is_told(target: Target) -> None:
 def test_faults_of_the_hook_are_told(target: Target) -> None:
     log = Path(target.root or "", "runs", ".hooks.log")
     log.write_text("2026-01-01T00:00:00Z claude-code 3 ms ValueError: a bad thing\n")
-    finding = list(checks.hook(target, load(CLIENT), False))[-1]
+    finding = list(checks.faults(target))[-1]
     assert (finding.verdict, "a bad thing" in finding.detail) == ("warn", True)
+
+
+def test_a_daemon_is_looked_at(target: Target) -> None:
+    async def beside(examine: Callable[[], Any]) -> tuple[SessionDaemon, Any]:
+        with synapse.open(target.root or "") as memory:
+            served = SessionDaemon(memory)
+            up = asyncio.create_task(served.run())
+            while not os.path.exists(served.socket):
+                await asyncio.sleep(0.01)
+            findings = await asyncio.to_thread(lambda: list(examine()))
+            served.code.is_current = lambda: False  # type: ignore[method-assign]
+            findings += await asyncio.to_thread(lambda: list(examine()))
+            served.down.set()
+            await up
+        return served, findings
+
+    def examine() -> Iterator[Finding]:
+        return checks.daemon(target, load(CLIENT))
+
+    (absent,) = examine()
+    assert (absent.verdict, absent.detail[:6]) == ("ok", "not up")
+    served, (up, through, old) = asyncio.run(beside(examine))
+    assert (up.verdict, up.detail) == ("ok", f"up for sessions, process {os.getpid()}")
+    assert (through.verdict, through.check) == ("ok", "hook, daemon")
+    assert served.hooks > 0
+    assert (old.verdict, "other code" in old.detail) == ("warn", True)
+    lock = hold_daemon(target.root or "")
+    os.makedirs(os.path.dirname(served.socket), exist_ok=True)
+    with daemon._bound(served.socket):  # it listens, and says nothing
+        (silent,) = examine()
+    os.close(lock or 0)
+    assert (silent.verdict, "does not answer" in silent.detail) == ("warn", True)
 
 
 def test_settings_that_cannot_be_are_named(target: Target) -> None:
@@ -257,7 +292,7 @@ def test_an_mcp_server_that_does_not_start_is_named(target: Target) -> None:
 
 def test_nothing_installed_is_named(target: Target) -> None:
     installer.uninstall(place())
-    client, configuration = examine(target, False)  # and nothing else
+    client, configuration = examine(target)  # and nothing else
     assert client.verdict == "ok"
     assert (configuration.verdict, configuration.mend) == (
         "fail",
