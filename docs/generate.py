@@ -75,7 +75,6 @@ def settings() -> Iterator[str]:
 # What is worth knowing of a verb beside its own help.
 NOTES = {
     "synapse search": "Searches by meaning too, where an embedder is set.",
-    "synapse tell": "With `--re`, a question (an entry `--to operator`) or a blocker is done.",
     "synapse forget": "They stay in the log.",
     "synapse log": "Names who was given and woken by what, as far as the reader may see it.",
     "synapse init": "Refused where the project has a workspace, unless a directory is named.",

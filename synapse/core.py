@@ -203,20 +203,31 @@ class Memory:
     # -- the operator's voice ----------------------------------------------------------------------
 
     def tell(
-        self, whom: str, body: str, *, priority: str = "critical", re: str | None = None
+        self,
+        whom: str,
+        body: str,
+        *,
+        priority: str = "critical",
+        re: str | None = None,
+        ttl: str | None = None,
     ) -> Entry:
-        """Say something in the operator's own name to a team or an agent, whom it reaches whatever
-        they read. `re` is the entry that it is about; a question to the operator, or a blocker, is
-        thereby answered, and done.
+        """Say something in the operator's own name to a team, an agent or `all`, whom it reaches
+        whatever they read, and return the entry. `re` is the entry that it is about; a question to
+        the operator, or a blocker, is thereby answered, and done.
         """
         operators_alone("tell")
         subject = None if re is None else self.store.current(re)
-        to = self._addressee(whom)
+        to = "all" if whom == "all" else self._addressee(whom)
         kind, _, name = to.partition(":")
-        namespace = f"{'team' if kind == 'team' else 'agents'}/{name}"
-        related = () if subject is None else (subject.id,)
+        namespaces = {"all": "global", "team": f"team/{name}"}
         draft = Draft(
-            body, namespace, OPERATOR, priority, addressees=(to,), related=related
+            body,
+            namespaces.get(kind, f"agents/{name}"),
+            OPERATOR,
+            priority,
+            ttl,
+            addressees=(to,),
+            related=() if subject is None else (subject.id,),
         )
         entry = admit(
             draft,

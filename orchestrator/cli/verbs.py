@@ -137,6 +137,13 @@ _TABLE = (
         "orchestrator inbox",
     ),
     _verb(
+        "say",
+        "end",
+        "control.say",
+        "speak to all agents at work, or to some of them",
+        'orchestrator say "Stop: the staging database is being moved"',
+    ),
+    _verb(
         "answer",
         "end",
         "control.answer",
@@ -219,7 +226,7 @@ OLDER_NAMES = {"debts": "unread", "questions": "inbox"}
 
 
 # What a person needs in the first week.
-FIRST = "demo install doctor run team ps tail stop resume open".split()
+FIRST = "demo install doctor run team ps tail say stop open".split()
 
 _FOOT = (
     "Everywhere, before or after the verb:",

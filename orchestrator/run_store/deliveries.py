@@ -98,7 +98,8 @@ class Deliveries:
             return [], "its agent is registered no more"
         reader = session.reader(declared.joined(session.run.project))
         self._learn_ends(cursor)  # the index stands at the cursor at least
-        follower = Follower(self.store, lambda: reader.agent, cursor)
+        # of all that came, as the feed does: `tier` knows what is the run's own
+        follower = Follower(self.store, lambda: None, cursor)
         now = self.store.clock()
         came = (
             (event.entry, wake.tier(event.entry, reader, event.cursor))

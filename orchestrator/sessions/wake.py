@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from orchestrator.engines.protocol import Message
-from synapse.authority import is_merged, visible, wakes
-from synapse.model.agents import Agent
+from synapse.authority import is_merged, is_own, visible, wakes
+from synapse.model.agents import OPERATOR, Agent
 from synapse.model.condense import specifics
 from synapse.model.entry import SECOND, Entry
 from synapse.model.results import Event
@@ -71,14 +71,15 @@ def tier(entry: Entry, reader: Reader, seq: int) -> str | None:
     if (
         reader.woken
         or seq <= reader.since
-        or entry.author == agent.id
+        or is_own(entry, agent)
         or entry.staged
         or not visible(entry, agent)
     ):
         return None
     if entry.trust == "unverified" or is_merged(entry) or entry.when:
         return None
-    addressed = entry.addressees != ("all",)
+    # what the operator says to all is for each of them
+    addressed = entry.addressees != ("all",) or entry.author == OPERATOR
     if addressed or any(id in reader.seen for id in entry.replaces):
         return SOON
     content = f"{entry.topic or ''}\n{entry.body}"

@@ -53,8 +53,8 @@ def answer(memory: Memory, source: Source, name: str, text: str) -> Answer:
         raise Conflict(f"nobody waits for an answer to {name}: {why}", id=name)
     if not _asks(memory, found):
         raise Conflict(
-            f"{name} is no blocker and no question to you; `synapse tell {entry.author} --re"
-            f" {name}` says something about it",
+            f"{name} is no blocker and no question to you; `orchestrator say --to {entry.author}"
+            ' "..."` speaks to its author',
             id=name,
         )
     given = _say(memory, source, entry, _awaited(source, entry), text)

@@ -53,7 +53,7 @@ class Access:
         if agent is None:
             raise Forbidden(
                 "the operator declares agents, reads everything and rules on entries;"
-                " writing them is the agents', and `synapse tell` says something to them"
+                " writing them is the agents', and `orchestrator say` speaks to them"
             )
         return agent
 

@@ -52,13 +52,6 @@ _TABLE = (
         "synapse view eng-frontend --budget 2000",
     ),
     Verb(
-        "tell",
-        "write",
-        "write",
-        "write to a team or an agent, as the operator",
-        'synapse tell team:frontend "use the old login until Friday"',
-    ),
-    Verb(
         "remember",
         "know",
         "knowledge",
@@ -457,7 +450,7 @@ VERBS = {verb.name: verb for verb in _TABLE}
 # operator's name.
 OPERATORS = frozenset(
     (
-        "init register import merge repair redact export backup audit tell defrag embed"
+        "init register import merge repair redact export backup audit defrag embed"
         " reputation migrate trust stats doctor revoke checkpoint serve dashboard token webhooks"
     ).split()
 )

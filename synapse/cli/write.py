@@ -1,4 +1,4 @@
-"""The verbs `write` and `tell`: an agent writes an entry, the operator speaks to agents."""
+"""The verb `write`: an agent writes an entry."""
 
 from __future__ import annotations
 
@@ -122,37 +122,6 @@ def _refuse_strangers(to: str | Sequence[str] | None, me: AgentMemory) -> None:
             f" `synapse agents` lists them",
             to=strangers,
         )
-
-
-def tell_options(parser: Options) -> None:
-    add = parser.add_argument
-    add(
-        "whom",
-        metavar="WHOM",
-        help="the receiver: team:NAME, agent:ID or only the name",
-    )
-    add("text", metavar="TEXT", help="the text; - reads standard input")
-    add(
-        "--priority",
-        default="critical",
-        metavar="P",
-        help=f"{', '.join(PRIORITIES)} (default: critical)",
-    )
-    add(
-        "--re",
-        metavar="ID",
-        help="the entry that this is about; a question or a blocker is done with it",
-    )
-
-
-def tell(call: Call) -> None:
-    args = call.args
-    entry = call.memory.tell(
-        args.whom, read_body(args.text), priority=args.priority, re=args.re
-    )
-    call.show(lambda: codec.entry_json(entry), entry.id)
-    for note in masked_notes(entry):
-        call.note(note)
 
 
 def _fields(args: SimpleNamespace) -> dict[str, Any]:

@@ -528,6 +528,59 @@ def test_a_critical_wakes_an_idle_session_that_a_program_talks_to(project, serve
     assert len(server.journal) == 3
 
 
+def test_what_a_person_says_is_heard_in_mid_turn_and_wakes_who_waits(project, serve):
+    printed = []
+
+    def script(seen):
+        if asked(seen) == "TASK-A" and not seen.turn:
+            printed.append(project.orchestrator("say", NEWS))
+            return bash("true")
+        return "Done."
+
+    server = serve(script)
+    session = Stream(project, server.url)
+    try:
+        session.say("TASK-MAIN: wait")
+        assert eventually(lambda: session.results and idle(project))
+        project.ask(server.url, "TASK-A: work")
+        assert eventually(lambda: len(session.results) == 2)
+    finally:
+        assert session.close(20) == 0
+    rows = [line.split(maxsplit=2) for line in printed[0].splitlines()[1:4]]
+    assert rows == [
+        ["agent", "with", "hears it"],
+        ["lead", "claude-code", "is woken"],
+        ["lead-2", "claude-code", "at its next tool call"],
+    ]
+    assert "boss, engineer" in printed[0]
+    assert [each.text.count(NEWS) for each in requests(server, "TASK-A")] == [0, 1]
+    assert [each.text.count(NEWS) for each in requests(server, "TASK-MAIN")] == [0, 1]
+
+
+def test_what_is_written_in_its_name_is_told_to_it_but_not_its_own_words(
+    project, serve
+):
+    """By a person in another shell; and by the session itself, in its own."""
+    fields = "--from lead --namespace status/work --priority critical"
+    own = "We ship on Friday."
+
+    def script(seen):
+        if seen.turn == 0:
+            project.synapse("write", *fields.split(), NEWS)
+            return bash("true")
+        if seen.turn == 1:
+            return bash(f"synapse write {fields} '{own}'")
+        return bash("true") if seen.turn == 2 else "Done."
+
+    server = serve(script)
+    project.ask(server.url, "TASK-MAIN: work")
+    assert [entry.body for entry in entries(project, "status/work")][1:3] == [own, NEWS]
+    first, *later = requests(server, "TASK-MAIN")
+    assert NEWS not in first.text
+    assert [each.text.count(NEWS) for each in later] == [1, 1, 1]
+    assert [each.text.count(own) for each in later] == [0, 0, 0]
+
+
 @pytest.mark.soak
 def test_a_critical_wakes_an_idle_session_that_a_person_sits_before(project, serve):
     server = serve(lambda seen: f"Said after {seen.turn} replies.")

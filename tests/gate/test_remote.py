@@ -210,7 +210,7 @@ def _trusted(form):
 @pytest.mark.parametrize("verb", sorted(VERBS.keys() - REMOTE))
 def test_what_needs_the_folder_says_so(verb, capsys, plain, monkeypatch):
     lines = {"repair": [], "taint": ["x", "--reason", "y"], "untaint": ["x"]}
-    lines |= {"tell": ["lead", "x"], "backup": ["x"], "export": ["x"], "import": ["x"]}
+    lines |= {"backup": ["x"], "export": ["x"], "import": ["x"]}
     lines |= {"merge": ["x"], "redact": ["x", "--reason", "y"], "revoke": ["x"]}
     lines |= {"register": ["--id", "x"], "undo": ["last"], "keys": ["list"]}
     lines |= {"token": ["list"], "reputation": ["x"]}

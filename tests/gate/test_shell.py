@@ -118,7 +118,7 @@ SHELL = {
         " serve dashboard token webhooks".split(),
         WHOLE,
     ),
-    **dict.fromkeys("repair redact reputation tell stats doctor".split(), WHOLE),
+    **dict.fromkeys("repair redact reputation stats doctor".split(), WHOLE),
     **dict.fromkeys(
         ("agents", "completion", "keys", "rebuild", "verify", "where"), NONE
     ),
@@ -279,7 +279,7 @@ def test_a_spawned_run_is_its_agent_alone(disk, run, monkeypatch):
     monkeypatch.setenv("SYNAPSE_AGENT", "eng-c")
     assert {verb for verb, why in SHELL.items() if why == WHOLE} == OPERATORS
     needed = {"backup": "--json new", "import": "--json new", "register": "--json new"}
-    needed |= {"tell": "--json lead text", "revoke": "--json eng-a"}
+    needed |= {"revoke": "--json eng-a"}
     needed |= {"redact": "--json x --reason y", "token": "--json list"}
     for verb in OPERATORS:
         told = run(verb, needed.get(verb, "--json"))

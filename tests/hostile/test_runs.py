@@ -93,7 +93,6 @@ def test_the_shell_refuses_the_operator_s_verbs(root, verb):
         "register": ["--id", "new"],
         "import": ["x"],
         "init": ["y"],
-        "tell": ["cto", "x"],
     }
     needed |= {"backup": ["x"], "redact": ["x", "--reason", "y"], "revoke": ["x"]}
     needed |= {"token": ["list"], "webhooks": ["list"]}

@@ -94,7 +94,9 @@ def test_nothing_is_told_twice(working):
         entries.append(says(SAID, priority="important")(here))
 
     def again(here):
-        here.mem.as_agent("eng-a").append(
+        with here.mem.store.snapshot() as snap:
+            (run,) = snap.runs(state="running")
+        here.mem.as_agent("eng-a", run["run"], run["epoch"]).append(
             "The version of the users endpoint is v9.", "status/web"
         )
 
@@ -102,6 +104,21 @@ def test_nothing_is_told_twice(working):
         lambda here: here.mem.as_agent("boss").vouch, again, furnished=known
     )
     assert told == []
+
+
+@pytest.mark.parametrize("priority", ["info", "critical"])
+def test_what_a_person_writes_in_its_name_is_told(working, priority):
+    *_, told = working(
+        lambda here: here.mem.as_agent("eng-a").append(
+            SAID, "status/web", priority=priority
+        )
+    )
+    assert [each["text"].count(SAID) for each in told] == [1]
+
+
+def test_what_the_operator_says_to_all_is_told_in_any_words(working):
+    *_, told = working(lambda here: here.mem.tell("all", "Tea?", priority="info"))
+    assert [each["text"].count("Tea?") for each in told] == [1]
 
 
 def test_what_replaces_what_was_shown_is_worth_a_turn(working):

@@ -212,16 +212,11 @@ def test_every_way_reaches_everybody_once(office):
         "By the library.": lambda: office.by_library("boss", "By the library."),
         "By the shell.": lambda: office.by_shell("By the shell."),
         "By a file.": lambda: office.by_file("By a file."),
-        "By a colleague.": lambda: office.by_library("eng-a", "By a colleague."),
+        "In its name.": lambda: office.by_library("eng-a", "In its name."),
     }
     for body, write in ways.items():
         write()
-        hear = [
-            name for name in LISTENERS if (name, body) != ("eng-a", "By a colleague.")
-        ]
-        until(
-            lambda hear=hear, body=body: all(office.heard(name, body) for name in hear)
-        )
+        until(lambda body=body: all(office.heard(name, body) for name in LISTENERS))
     office.restart()
     office.by_library("boss", "After the restart.")
     until(lambda: all(office.heard(name, "After the restart.") for name in LISTENERS))
@@ -229,9 +224,7 @@ def test_every_way_reaches_everybody_once(office):
     until(lambda: len(office.runs("running")) == 2)
     for body in (*ways, "After the restart.", "THE END"):
         times = [office.heard(name, body) for name in (*LISTENERS, "outsider", "deaf")]
-        assert times == [
-            int((name, body) != ("eng-a", "By a colleague.")) for name in LISTENERS
-        ] + [0, 0], body
+        assert times == [1] * len(LISTENERS) + [0, 0], body
     with Supervisor(
         office.memory, engine=Scripted(lambda seen: "Done."), memory_tools="never"
     ) as late:

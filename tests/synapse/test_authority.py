@@ -520,7 +520,8 @@ def test_a_thread_is_its_author_s_and_the_operator_s():
 def test_wakes():
     critical = entry(author="lead", priority="critical")
     assert wakes(critical, ENG)
-    assert not wakes(critical._replace(author="eng-a"), ENG)
+    assert not wakes(critical._replace(author="eng-a", run="eng-a-1"), ENG)
+    assert wakes(critical._replace(author="eng-a"), ENG), "no run of its wrote it"
     assert not wakes(critical._replace(trust="unverified"), ENG)
     assert not wakes(critical._replace(namespace="team/x"), ENG)
     assert not wakes(critical._replace(priority="important"), ENG)

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from orchestrator.plugin.facts.event import Event
 from orchestrator.plugin.sessions.news import read_news, waiting_news
 from orchestrator.plugin.sessions.runs import ClientRuns
 from orchestrator.plugin.sessions.state import MAIN, Worker
@@ -130,17 +131,18 @@ class Context:
 
     # -- the news ----------------------------------------------------------------------------------
 
-    def collect_news(self, worker: Worker, text: str = "") -> list[News]:
+    def collect_news(self, worker: Worker, event: Event | None = None) -> list[News]:
         """Return the entries that came for a worker and that it was not given, the soonest first.
 
         What is read of the log waits as due until it is given. The worker knows what stands in a
-        text that it is reading, and what its own sub-agents leave: its client tells it that.
+        result that it is reading, what it wrote itself in its shell, and what its own sub-agents
+        leave: its client tells it that.
         """
         reader = self.workers.reader(worker)
         news, worker.cursor = read_news(self.store, worker, reader, worker.about)
         for item in news:
             entry = item.entry
-            if entry.body.strip() in text or self._is_result(entry, worker):
+            if _stands_in(event, entry, worker) or self._is_result(entry, worker):
                 worker.add("seen", [entry.id])
             else:
                 worker.add("due", [f"{item.tier} {entry.id}"])
@@ -213,6 +215,23 @@ class Context:
         self.workers.agent_memory(worker).access.noticed(entries)
         reader = self.workers.reader(worker)
         return render.wake(_blocks(entries), reader, self.secret, self.templates)
+
+
+def _stands_in(event: Event | None, entry: Entry, worker: Worker) -> bool:
+    """Tell whether a call gave an entry's text. One in the worker's own name is its own where the
+    call's command has the text, or its result the id: `synapse write` prints that.
+    """
+    if event is None:
+        return False
+    body = entry.body.strip()
+    if entry.author != worker.agent:
+        return body in event.result
+    given = event.result, *filter(_is_text, event.arguments.values())
+    return any(body in text or entry.id in text for text in given)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
 
 
 def _blocks(entries: Sequence[Entry]) -> list[Block]:

@@ -206,7 +206,7 @@ class _Answer:
         """
         if not worker.opened:
             return self._open(worker, "\n".join(worker.about), 1).context
-        news = self.context.collect_news(worker, self.event.result)
+        news = self.context.collect_news(worker, self.event)
         return (
             self.context.render_news(worker, news, self.event_facts.cap) if news else ""
         )

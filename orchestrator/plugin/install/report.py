@@ -91,7 +91,11 @@ def format_installation(done: Done, dry_run: bool) -> str:
     user = " --user" if target.user else ""
     check = f"orchestrator doctor {target.client}{user}"
     see = (
-        ["see      orchestrator ps; synapse log", f"check    {check}"]
+        [
+            "see      orchestrator ps; synapse log",
+            'speak    orchestrator say "TEXT"   (to all sessions at once)',
+            f"check    {check}",
+        ]
         if target.client != AGENTS_MD
         else []
     )

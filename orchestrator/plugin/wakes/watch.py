@@ -46,8 +46,7 @@ class Watch:
 
     def wait(self) -> int:
         """Wait until there is something to say, or the client ended; return the exit code."""
-        path = os.path.join(self.root, "runs", ".clients", f"{self.holder}.woken")
-        woken = WokenEntries.lock(path)
+        woken = WokenEntries.lock(_path_of(self.root, self.holder))
         if woken is None:
             return 0  # another one waits for this client
         notification = NotificationPipe(self.store.pipes or "")
@@ -110,6 +109,23 @@ class Watch:
                 if newest is None or changed > newest[2]:
                     newest = (path, session, changed)
         return newest
+
+
+def _path_of(root: str, holder: str) -> str:
+    return os.path.join(root, state.FOLDER, f"{holder}.woken")
+
+
+def is_watched(root: str, holder: str) -> bool:
+    """Tell whether somebody waits to wake the session of a client's process; False where the system
+    does not say who holds a lock. To try the lock would turn a watcher away that begins just then.
+    """
+    try:
+        number = os.stat(_path_of(root, holder)).st_ino
+        with open("/proc/locks", encoding="ascii", errors="replace") as file:
+            rows = [line.split() for line in file]
+    except OSError:
+        return False
+    return any("FLOCK" in row and f":{number} " in f"{' '.join(row)} " for row in rows)
 
 
 class WokenEntries:

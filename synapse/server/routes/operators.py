@@ -21,7 +21,7 @@ router = APIRouter(tags=["operator"], responses=responses(404, 409))
 
 
 class Word(Body):
-    """What the operator says, to a team or an agent; `re` is the question that it answers."""
+    """What the operator says, to a team, an agent or all; `re` is the question that it answers."""
 
     to: str
     body: str

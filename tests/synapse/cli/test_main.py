@@ -262,7 +262,6 @@ def test_a_spawned_run_may_not_do_the_operators_work(spawned, run, name, tmp_pat
         "init": [tmp_path / "new"],
     }
     more |= {
-        "tell": ["pl-brain", "hello"],
         "undo": ["last"],
         "redact": ["x", "--reason", "y"],
         "revoke": ["x"],

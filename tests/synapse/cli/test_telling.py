@@ -14,23 +14,32 @@ def seen(run, who):
     return json.loads(run("read", "--agent", who, "--json").out)["entries"]
 
 
-def test_tell_reaches_whom_it_names_whatever_they_read(team, run):
-    done = run("tell", "team:frontend", "use the old login")
-    assert (done.code, done.err) == (0, "")
+def test_what_the_operator_says_reaches_whom_it_names_whatever_they_read(team, run):
+    with synapse.open(str(team)) as mem:
+        said = mem.tell("team:frontend", "use the old login")
+        mem.tell("eng-backend", "and you, the new", priority="important")
     (entry,) = seen(run, "eng-frontend")
     assert (entry["id"], entry["from"], entry["priority"], entry["body"]) == (
-        done.out.strip(), "operator", "critical", "use the old login",
+        said.id, "operator", "critical", "use the old login",
     )  # fmt: skip
     assert entry["namespace"] == "team/frontend"
-    assert seen(run, "eng-backend") == []
-    run("tell", "eng-backend", "and you, the new", "--priority", "important")
     assert [entry["namespace"] for entry in seen(run, "eng-backend")] == [
         "agents/eng-backend"
     ]
 
 
-def test_tell_wakes(team, run):
-    run("tell", "eng-backend", "stop")
+def test_what_the_operator_says_to_all_is_seen_by_each_for_its_time(team, run):
+    with synapse.open(str(team)) as mem:
+        said = mem.tell("all", "stop", ttl="1d")
+        agents = sorted(mem.store.agents())
+        assert said.expires - said.at == 86_400_000_000
+    for agent in agents:
+        assert said.id in [entry["id"] for entry in seen(run, agent)]
+
+
+def test_what_the_operator_says_wakes(team, run):
+    with synapse.open(str(team)) as mem:
+        mem.tell("eng-backend", "stop")
     heard = run(
         "watch",
         "--agent",
@@ -45,19 +54,17 @@ def test_tell_wakes(team, run):
     assert run("unread", "--agent", "eng-backend").out.strip().startswith("1")
 
 
-def test_tell_json_and_standard_input(team, shell):
-    done = shell("tell", "eng-backend", "-", "--json", stdin="from a pipe\n")
-    assert json.loads(done.out)["body"] == "from a pipe"
-
-
-def test_tell_needs_somebody(team, run):
-    done = run("tell", "nobody", "x")
-    assert (done.code, "there is no team and no agent nobody" in done.err) == (3, True)
-    assert run("tell", "eng-backend").code == 64
-    assert run("tell", "eng-backend", "x", "--priority", "high").code == 64
-    assert run("tell", "eng-backend", "x", "--re", "syn-2001-01-01-001").code == 3
-    assert run("register", "--id", "frontend").code == 0
-    assert "write agent:frontend or team:frontend" in run("tell", "frontend", "x").err
+def test_the_operator_speaks_to_somebody(team):
+    with synapse.open(str(team)) as mem:
+        with pytest.raises(synapse.NotFound, match="no team and no agent nobody"):
+            mem.tell("nobody", "x")
+        with pytest.raises(synapse.InvalidEntry):
+            mem.tell("eng-backend", "x", priority="high")
+        with pytest.raises(synapse.NotFound):
+            mem.tell("eng-backend", "x", re="syn-2001-01-01-001")
+        mem.register(synapse.Agent("frontend"))
+        with pytest.raises(synapse.InvalidEntry, match="agent:frontend or team:front"):
+            mem.tell("frontend", "x")
 
 
 def test_a_question_is_open_until_it_is_answered(wrote, team, run):
@@ -77,10 +84,10 @@ def test_a_question_is_open_until_it_is_answered(wrote, team, run):
     other = wrote("the build is broken", "--priority", "critical")
     with synapse.open(str(team)) as mem:
         assert [entry.id for entry in mem.questions()] == [first, second]
-        answer = run("tell", "eng-backend", "the old one", "--re", first).out.strip()
+        answer = mem.tell("eng-backend", "the old one", re=first).id
         assert [entry.id for entry in mem.questions()] == [second]
         assert mem.as_agent("eng-backend").get(answer).related == (first,)
-        run("tell", "eng-backend", "I know", "--re", other)
+        mem.tell("eng-backend", "I know", re=other)
         assert mem.as_agent("eng-backend").fate(other) is None
     assert f"operator resolved {first}: answered in {answer}" in run("log").out
 

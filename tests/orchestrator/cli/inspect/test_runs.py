@@ -268,6 +268,7 @@ def test_a_spawned_run_is_refused(office, run, monkeypatch, verb):
     needs = {"run": ["--agent", "eng-a", "x"], "team": ["--project", "p"]}
     needs |= {
         "answer": ["r", "x"],
+        "say": ["x"],
         "completion": ["bash"],
         "install": ["codex"],
         "uninstall": ["codex"],

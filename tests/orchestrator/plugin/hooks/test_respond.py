@@ -278,6 +278,38 @@ def test_what_a_tool_has_just_shown_is_no_news(client, memory):
     assert after == {}
 
 
+def test_what_a_person_writes_in_its_name_reaches_its_conversation_once(client, memory):
+    client("SessionStart", source="startup")
+    client("UserPromptSubmit", prompt="Fix the parser")
+    client.spawn("a1", "Write the docs")
+    write(memory, "Stop at once.", "status/shop", by="lead")
+    assert (
+        context(client.tool("Bash", {"command": "ls"})[1]).count("Stop at once.") == 1
+    )
+    assert "Stop at once." not in context(client.tool("Bash", {"command": "ls"})[1])
+    client.tool("Bash", {"command": "ls"}, agent="a1")
+    write(memory, "And the docs too.", "status/shop", by="engineer")
+    told = context(client.tool("Bash", {"command": "ls"}, agent="a1")[1])
+    assert told.count("And the docs too.") == 1
+
+
+@pytest.mark.parametrize("prints", [True, False])
+def test_what_it_writes_in_its_own_shell_is_not_told_to_it(client, memory, prints):
+    client("SessionStart", source="startup")
+    client("UserPromptSubmit", prompt="Fix the parser")
+    client.spawn("a1", "Write the docs")
+    command = "synapse write --from lead --namespace status/shop --priority critical 'Mind it.'"
+    _, call = client.before("Bash", {"command": command})
+    entry = write(memory, "Mind it.", "status/shop", by="lead")
+    fields = {"tool_name": "Bash", "tool_use_id": call}
+    fields |= {"tool_input": {"command": "sh note.sh" if prints else command}}
+    result = f"{entry.id}\n" if prints else ""
+    assert context(client("PostToolUse", tool_response=result, **fields)) == ""
+    assert context(client.tool("Bash", {"command": "ls"})[1]) == ""
+    told = context(client.tool("Bash", {"command": "ls"}, agent="a1")[1])
+    assert told.count("Mind it.") == 1, "others are told"
+
+
 def test_what_a_sub_agent_leaves_is_told_by_its_client_alone(client, memory):
     client("SessionStart", source="startup")
     client.spawn("a1", "Fix the parser")

@@ -88,10 +88,16 @@ def test_info_and_what_the_agent_wrote_itself_wake_nobody(idle, memory):
     memory.as_agent("boss").append("By the way.", "decisions/x")
     path = state.path_of(memory.store.root, "claude-code", "s1")
     worker = state.load(path).workers[MAIN]
-    memory.as_agent(worker.agent).append(
+    memory.as_agent(worker.agent, worker.run, worker.epoch).append(
         "I say so.", "status/shop", priority="critical"
     )
     assert Wakes(memory).due() == []
+
+
+def test_what_a_person_writes_in_the_agents_name_wakes_it(idle, memory):
+    entry = memory.as_agent("lead").append("Stop.", "status/shop", priority="critical")
+    (wake,) = Wakes(memory).due()
+    assert [each.id for each in wake.entries] == [entry.id]
 
 
 def test_the_line_that_wakes_has_no_text_of_an_entry_in_it(memory):
