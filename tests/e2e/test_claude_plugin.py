@@ -539,13 +539,23 @@ def test_what_a_person_says_is_heard_in_mid_turn_and_wakes_who_waits(project, se
 
     server = serve(script)
     session = Stream(project, server.url)
-    try:
-        session.say("TASK-MAIN: wait")
-        assert eventually(lambda: session.results and idle(project))
-        project.ask(server.url, "TASK-A: work")
-        assert eventually(lambda: len(session.results) == 2)
-    finally:
-        assert session.close(20) == 0
+    command = [sys.executable, "-m", "orchestrator", "--root", project.root]
+    with open(project.base / "watched", "w+") as seen:
+        watching = subprocess.Popen([*command, "ps", "--watch"], stdout=seen)
+        try:
+            session.say("TASK-MAIN: wait")
+            assert eventually(lambda: session.results and idle(project))
+            project.ask(server.url, "TASK-A: work")
+            assert eventually(lambda: len(session.results) == 2)
+        finally:
+            assert session.close(20) == 0
+            watching.terminate()
+            assert watching.wait(20) == 0
+        seen.seek(0)
+        watched = seen.read()
+    for words in ("asked  TASK-A: work", "does   Bash true", "said   Done."):
+        assert f"  {words}\n" in watched
+    assert "claude-code  waits for its user" in watched
     rows = [line.split(maxsplit=2) for line in printed[0].splitlines()[1:4]]
     assert rows == [
         ["agent", "with", "hears it"],

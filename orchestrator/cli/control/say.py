@@ -38,15 +38,15 @@ def say(call: Call) -> None:
     text = read_text(call.args.text)
     at_work = ready(call.memory, _daemon_is_up(call))
     entry = call.memory.tell(_addressee(call), text, ttl=HOLDS)
-    heard = hearers(call.memory, entry, at_work)
-    later = _starters(call, entry, heard)
+    listeners = hearers(call.memory, entry, at_work)
+    later = _starters(call, entry, listeners)
     call.show(
         lambda: {
             "entry": codec.entry_json(entry),
-            "heard_by": [hearer._asdict() for hearer in heard],
+            "heard_by": [hearer._asdict() for hearer in listeners],
             "at_next_start": later,
         },
-        lambda: _format(entry, heard, later),
+        lambda: _format(entry, listeners, later),
     )
     if kinds := masked_in(entry):
         call.note(f"{entry.id}: {masked_notice(kinds)}")
@@ -75,19 +75,23 @@ def _daemon_is_up(call: Call) -> bool:
         return False
 
 
-def _starters(call: Call, entry: Entry, heard: list[Hearer]) -> list[str]:
+def _starters(call: Call, entry: Entry, listeners: list[Hearer]) -> list[str]:
     """Return the agents that are told at the start of a next session or run."""
-    now = {hearer.agent for hearer in heard}
+    now = {hearer.agent for hearer in listeners}
     agents = call.memory.store.agents().values()
-    return [each.id for each in agents if each.id not in now and visible(entry, each)]
+    return [
+        agent.id for agent in agents if agent.id not in now and visible(entry, agent)
+    ]
 
 
-def _format(entry: Entry, heard: list[Hearer], later: list[str]) -> str:
-    table = grid(HEADERS, [[one.agent, one.engine, one.when] for one in heard])
+def _format(entry: Entry, listeners: list[Hearer], later: list[str]) -> str:
+    table = grid(
+        HEADERS, [[hearer.agent, hearer.engine, hearer.when] for hearer in listeners]
+    )
     until = f"at the next start, until {seconds(entry.expires)}"
     lines = [
         entry.id,
-        table if heard else "nobody is at work now",
+        table if listeners else "nobody is at work now",
         *([f"{until}: {', '.join(sorted(later))}"] if later else []),
         f"`synapse archive {entry.id}` takes it back",
     ]

@@ -57,7 +57,12 @@ def _format_turn(lead: str, turn: Fields, usage: Usage) -> Iterator[str]:
         yield f"{lead}says     {text or turn['stop']}  ({spent})"
     for index, call in enumerate(turn["calls"]):
         spend = "" if text or index else f"  ({spent})"
-        yield f"{lead}calls    {call['name']}({_format_arguments(call['arguments'])}){spend}"
+        yield f"{lead}calls    {format_call(call)}{spend}"
+
+
+def format_call(call: Fields) -> str:
+    """Return a call of a tool as people read it."""
+    return f"{call['name']}({_format_arguments(call['arguments'])})"
 
 
 def _format_arguments(arguments: Fields) -> str:

@@ -41,6 +41,11 @@ UNDONE = "\n\nended in the last 24 hours, and not done:\n"
 def ps_options(parser: Options) -> None:
     add = parser.add_argument
     add("--all", action="store_true", help="list ended runs too")
+    add(
+        "--watch",
+        action="store_true",
+        help="show what each does and last said, until Ctrl-C",
+    )
     add("--agent", metavar="AGENT", help="only this agent's")
     add("--project", metavar="P", help="only this project's")
     add(
@@ -54,6 +59,11 @@ def ps_options(parser: Options) -> None:
 
 def ps(call: Call) -> None:
     args, source = call.args, source_of(call)
+    if args.watch:
+        from orchestrator.cli.inspect.watch import watch
+
+        watch(call)
+        return
     state = None if args.all else "running"
     records = find_runs(
         source,

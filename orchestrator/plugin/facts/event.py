@@ -60,6 +60,13 @@ class Event(NamedTuple):
     identity: str = ""
     waited: bool = False
 
+    @property
+    def call_text(self) -> str:
+        """Return the call as people read it: the tool, and what it is about."""
+        texts = (*self.subjects, *self.arguments.values())
+        about = next((text for text in texts if isinstance(text, str) and text), "")
+        return f"{self.tool} {about}".strip() if self.tool else ""
+
 
 class Reply(NamedTuple):
     """What a client is answered. `context` reaches the model beside what it was about to get;

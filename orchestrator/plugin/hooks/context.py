@@ -226,8 +226,8 @@ def _stands_in(event: Event | None, entry: Entry, worker: Worker) -> bool:
     body = entry.body.strip()
     if entry.author != worker.agent:
         return body in event.result
-    given = event.result, *filter(_is_text, event.arguments.values())
-    return any(body in text or entry.id in text for text in given)
+    texts = event.result, *filter(_is_text, event.arguments.values())
+    return any(body in text or entry.id in text for text in texts)
 
 
 def _is_text(value: object) -> bool:

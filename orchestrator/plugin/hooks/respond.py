@@ -95,6 +95,8 @@ class _Answer:
             worker.given += sum(
                 map(len, (reply.context, reply.deny, reply.again, self.second_text))
             )
+            worker.does = self.event.call_text[: state.LONGEST] or worker.does
+            worker.said = self.event.message[: state.LONGEST] or worker.said
         return reply, self.second_text
 
     # -- starts ------------------------------------------------------------------------------------

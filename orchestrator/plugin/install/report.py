@@ -92,7 +92,7 @@ def format_installation(done: Done, dry_run: bool) -> str:
     check = f"orchestrator doctor {target.client}{user}"
     see = (
         [
-            "see      orchestrator ps; synapse log",
+            "see      orchestrator ps --watch; synapse log",
             'speak    orchestrator say "TEXT"   (to all sessions at once)',
             f"check    {check}",
         ]

@@ -33,7 +33,8 @@ class Worker:
     """One conversation of a session, main or a sub-agent's: its run, and what it was given. `due`
     are entries that it is to be told and was not yet; `told` are keys of what it was told once;
     `later` are texts that the event they were for could not take; `at` are the calls that others
-    wait for; `acts` counts what it did since it last ended a turn.
+    wait for; `acts` counts what it did since it last ended a turn; `does` and `said` are its last
+    call and its last message.
     """
 
     def __init__(
@@ -53,6 +54,8 @@ class Worker:
         self.at: dict[str, Any] = {}
         self.opened = False  # whether it was given its view
         self.acts = 0
+        self.does = ""
+        self.said = ""
         self.turns = 0
         self.given = 0  # characters that it was given
         self.transcript: str | None = None

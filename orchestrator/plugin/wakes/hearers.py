@@ -69,15 +69,15 @@ def hearers(memory: Memory, entry: Entry, at_work: Sequence[Hearer]) -> list[Hea
     event.
     """
     agents = memory.store.agents()
-    heard = []
-    for each in at_work:
-        agent = agents.get(each.agent)
-        reader = Reader(agent.joined(each.project)) if agent else None
+    listeners = []
+    for hearer in at_work:
+        agent = agents.get(hearer.agent)
+        reader = Reader(agent.joined(hearer.project)) if agent else None
         soon = tier(entry, reader, entry.seq) if reader else None
-        is_late = soon != NOW and each.when in (WOKEN, WITH_DAEMON)
+        is_late = soon != NOW and hearer.when in (WOKEN, WITH_DAEMON)
         if soon is not None:
-            heard.append(each._replace(when=PROMPT) if is_late else each)
-    return heard
+            listeners.append(hearer._replace(when=PROMPT) if is_late else hearer)
+    return listeners
 
 
 def _when(
