@@ -7,6 +7,7 @@ waits for another agent's call, or is made.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
@@ -77,7 +78,13 @@ class Sharing:
         if problems := schema.problems(tool.tool.schema, call.arguments):
             raise ToolFailed("; ".join(problems))
         assert tool.shares is not None
-        act = act_of(tool.tool.name, call.arguments, tool.shares, tool.tool.schema)
+        act = act_of(
+            tool.tool.name,
+            call.arguments,
+            tool.shares,
+            tool.tool.schema,
+            os.getcwd(),
+        )
         look, waited = await self._look_up(
             session, agent_memory, act, once, tool.seconds
         )

@@ -7,7 +7,6 @@ A result is an entry in `status/PROJECT` whose record has the act's key, which n
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import file_digest, sha256
@@ -15,7 +14,9 @@ from math import ceil
 from typing import Any, NamedTuple
 
 from orchestrator.runs.files.folder import Folder
-from orchestrator.tools.calls import LONG, Act, condensed
+from orchestrator.runs.repeats import age
+from orchestrator.sharing.statements import states_value
+from orchestrator.tools.calls import Act, condensed
 from synapse.access import claims
 from synapse.access.claims import Claim
 from synapse.agent_memory import AgentMemory
@@ -24,21 +25,17 @@ from synapse.errors import Conflict, SynapseError
 from synapse.model import namespace as ns
 from synapse.model.agents import OPERATOR, Agent
 from synapse.model.conditions import is_due
-from synapse.model.entry import RANK, SECOND, Draft, Entry, parse_ttl
+from synapse.model.entry import RANK, SECOND, Draft, Entry
 from synapse.model.records import Record
 from synapse.store import Store
 from synapse.view import block, clauses
-from synapse.view.relevance import forms, is_specific
 
 BUSY = "busy"  # instead of an entry's id: it was told that somebody is at it
 MINUTES = 10  # of a lease; every call of a tool that takes several renews it
 NOTE = "taken by a supervisor for a shared tool"
 AGAIN = "Call this once more to do it yourself"
-LEAST = 2  # words of a call, that an entry has to have to be given instead
 LARGEST = 1 << 26  # bytes of a file that is read to see whether it has changed
 STALE = "its result was stale, and the call was made again"
-
-_STATEMENT = re.compile(r"\n+|(?<=[.!?])\s+")
 
 Files = Mapping[str, str]  # the digest of each file, by its path
 
@@ -106,9 +103,9 @@ class Findings:
         newest = fresh or next(iter(results), None)
         entry = self._known_entry(agent, act, newest.entry if newest else None, now)
         if entry is not None and previous != entry.id:
-            return Look(_instead_of_call(entry), entry)
+            return Look(_instead_of_call(entry, now), entry)
         if entry is None and fresh is not None and previous != fresh.entry.id:
-            return Look(self._result_text(fresh, act), fresh.entry)
+            return Look(self._result_text(fresh, act, now), fresh.entry)
         look = Look(stale=bool(results) and fresh is None, files=digests(act.paths))
         if fresh is not None or agent.review_required or look.files is None:
             return look
@@ -196,38 +193,26 @@ class Findings:
     def _known_entry(
         self, agent: Agent, act: Act, result: Entry | None, now: int
     ) -> Entry | None:
-        """Return the weightiest entry with a sentence that has all words of a call's arguments and
-        a name or figure besides, weighs as much as the agent's own word, and is newer than a result
-        of the call; None where there is none. A status lasts as long as a result does.
+        """Return the weightiest entry that states the value of what a call asks for, weighs as much
+        as the agent's own word, and comes after a result of the call and from above it; None where
+        there is none.
         """
-        words = forms(act.words)
-        if act.paths or len(words) < LEAST:
-            # what it asks for is in files, and changes with them; or its words say too little
-            return None
-        lasts = parse_ttl(act.shares.lifetime)
+        if act.paths:
+            return None  # what it asks for is in files, and changes with them
         with self.store.snapshot(words=True) as snap:
             matches = clauses.matches(snap, agent, act.words, now)
         entries = [
             entry
             for entry in (match.entry for match in matches)
-            if any(
-                words <= sentence and any(map(is_specific, sentence - words))
-                for sentence in map(forms, _STATEMENT.split(entry.body))
-            )
-            and len(entry.body) <= LONG
-            and entry.topic != act.work
+            if states_value(entry.body, entry.topic, act.words)
             and entry.when is None
             and not entry.namespace.startswith("blockers/")
             and entry.trust != "unverified"
             and not entry.disputed
             and entry.authority >= agent.rank
             and (
-                lasts is None
-                or now - entry.at < lasts
-                or not entry.namespace.startswith("status/")
-            )
-            and (
-                result is None or (entry.seq > result.seq and entry.priority != "info")
+                result is None
+                or (entry.seq > result.seq and entry.authority > result.authority)
             )
         ]
         return max(
@@ -238,7 +223,7 @@ class Findings:
 
     # -- what is told ------------------------------------------------------------------------------
 
-    def _result_text(self, result: _Result, act: Act) -> str:
+    def _result_text(self, result: _Result, act: Act, now: int) -> str:
         """Return a result as it is given to another agent than the one who got it."""
         entry, hint = result.entry, ""
         if result.about["whole"] and act.shares.whole:
@@ -247,7 +232,7 @@ class Findings:
             )
         elif result.about["whole"]:
             hint = " and get all of it"
-        return _instead_of_call(entry, hint)
+        return _instead_of_call(entry, now, hint)
 
     def _whole(self, result: _Result) -> str:
         name = result.about["whole"]
@@ -424,12 +409,12 @@ def _digest(descriptor: int) -> str | None:
         return file_digest(file, "sha256").hexdigest()
 
 
-def _instead_of_call(entry: Entry, more: str = "") -> str:
+def _instead_of_call(entry: Entry, now: int, more: str = "") -> str:
     """Return an entry as it is given instead of a call that asks for what it says: quoted, with who
-    says so, as everywhere."""
+    says so and since when."""
     return (
-        f"Not called: the memory has"
-        f" it.\n{block.whole(entry, commands=False).text}{AGAIN}{more}."
+        f"Not called: the memory has it, written by {entry.author} {age(now - entry.at)} ago.\n"
+        f"{block.whole(entry, commands=False).text}{AGAIN}{more}."
     )
 
 

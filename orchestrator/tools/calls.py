@@ -8,6 +8,7 @@ whole team; `condensed` picks from a long result what is worth passing on.
 from __future__ import annotations
 
 import json
+import os
 import re
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping
@@ -147,11 +148,15 @@ def act_of(
     arguments: Mapping[str, Any],
     shares: Shares,
     schema: Mapping[str, Any] | None = None,
+    folder: str = "",
 ) -> Act:
-    """Return the act that a call is. An argument that is left out counts as its default."""
+    """Return the act that a call is. An argument that is left out counts as its default; a path
+    begins in the folder that the tool works in, so that two work trees never name one file.
+    """
     full = {**_defaults(schema or {}), **arguments}
     folded = {
-        key: _folded(value, key in shares.files) for key, value in sorted(full.items())
+        key: _located(value, folder) if key in shares.files else _folded(value)
+        for key, value in sorted(full.items())
     }
     text = json.dumps(
         [name, folded], ensure_ascii=False, sort_keys=True, separators=(",", ":")
@@ -164,7 +169,7 @@ def act_of(
     shown_arguments = ", ".join(
         f"{key}={_line(value)}" for key, value in arguments.items()
     )
-    paths = tuple(path for key in shares.files for path in _texts(arguments.get(key)))
+    paths = tuple(path for key in shares.files for path in _texts(folded.get(key)))
     words = " ".join(word for value in arguments.values() for word in _scalars(value))
     return Act(
         f"act:{digest}", work, f"{name}({_cut(shown_arguments)})", words, paths, shares
@@ -180,20 +185,29 @@ def _defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _folded(value: Any, exact: bool = False) -> Any:
-    """Return a value without what makes no difference: the case of plain words, spaces and marks at
-    the end of a line. A path stays as it is, and so does a text of several lines."""
+def _located(value: Any, folder: str) -> Any:
+    """Return a value whose texts are paths with each of them from the root on."""
     if isinstance(value, str):
-        if exact:
-            return value
+        return os.path.normpath(os.path.join(folder, os.path.expanduser(value)))
+    if isinstance(value, Mapping):
+        return {str(key): _located(item, folder) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_located(item, folder) for item in value]
+    return value
+
+
+def _folded(value: Any) -> Any:
+    """Return a value without what makes no difference: the case of plain words, spaces and marks at
+    the end of a line. A text of several lines stays as it is."""
+    if isinstance(value, str):
         text = unicodedata.normalize("NFC", value).strip()
         return (
             text if "\n" in text else " ".join(map(_word, text.split())).rstrip(_ENDS)
         )
     if isinstance(value, Mapping):
-        return {str(key): _folded(item, exact) for key, item in value.items()}
+        return {str(key): _folded(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_folded(item, exact) for item in value]
+        return [_folded(item) for item in value]
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return value

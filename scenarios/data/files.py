@@ -187,7 +187,7 @@ class _Reader:
             tuple(self._jobs()),
             tuple(
                 self._record(Happening, event, "events")
-                for event in self._list(fields, "events")
+                for event in self._repeated("events")
             ),
             background,
             sizes,

@@ -176,8 +176,9 @@ class Job(NamedTuple):
 
 class Happening(NamedTuple):
     """Something that happens from outside at a time (seconds): `by` writes the fact's next value;
-    or, where it is `wrong`, a value that is not true, in one of the ways that the harness knows.
-    `at` 0 is before anybody begins.
+    or, where it is `wrong`, a value that is not true, in one of the ways that the harness knows;
+    or what it `says` of the fact's `{subject}`, which is no value of it. `at` 0 is before anybody
+    begins.
     """
 
     at: float
@@ -187,6 +188,7 @@ class Happening(NamedTuple):
     priority: str | None = None
     wrong: str | None = None
     place: str | None = None
+    says: str | None = None
 
 
 class Background(NamedTuple):

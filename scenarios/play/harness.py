@@ -46,7 +46,15 @@ from scenarios.play.arms.catalog import ARMS
 from scenarios.play.recorder import Recorder, declared
 from scenarios.play.supervisors import Line, Rung, Telling
 from scenarios.play.world.task_text import read_task
-from scenarios.play.world.truth import Truth, brief, drawn, noise, steps_of, texts
+from scenarios.play.world.truth import (
+    Truth,
+    brief,
+    drawn,
+    noise,
+    remark,
+    steps_of,
+    texts,
+)
 from scenarios.play.world.world import Witness, World
 from synapse.agent_memory import AgentMemory
 from synapse.errors import SynapseError
@@ -337,6 +345,13 @@ class Play:
             self._lied(event, self.scenario.fact(event.write))
             return
         fact = self.scenario.fact(event.write)
+        if event.says:
+            self.memory.as_agent(event.by).append(
+                remark(event, fact),
+                event.place or fact.namespace,
+                priority=event.priority or fact.priority,
+            )
+            return
         before = sorted(self.recorder.holders.get(self.truth.version(fact.id), ()))
         value = self.truth.change(fact.id)
         self.note(

@@ -9,7 +9,7 @@ from functools import lru_cache
 from itertools import chain
 from random import Random
 
-from scenarios.data.schema import Fact, Job, Scenario, Size
+from scenarios.data.schema import Fact, Happening, Job, Scenario, Size
 
 # What observations and replies are made of. No digit in it, so that it never holds a value.
 _WORDS = (
@@ -175,6 +175,11 @@ def said(subject: str) -> str:
     return " ".join(subject.lower().split()).removeprefix("the ")
 
 
+def remark(event: Happening, fact: Fact) -> str:
+    """Return what is said of a fact without its value."""
+    return str(event.says).replace("{subject}", fact.subject)
+
+
 def upper(text: str) -> str:
     return text[:1].upper() + text[1:]
 
@@ -256,4 +261,9 @@ def texts(scenario: Scenario, steps: Mapping[str, int], truth: Truth) -> list[st
     """Return all texts that an agent may read without being told: no value may stand in them."""
     facts = [f"{fact.subject} {fact.namespace} {fact.unit}" for fact in scenario.facts]
     briefs = [brief(scenario, job, steps, truth) for job in scenario.jobs]
-    return [scenario.title, filler(2 * len(_WORDS)), *facts, *briefs]
+    remarks = [
+        remark(event, truth.facts[event.write])
+        for event in scenario.happenings
+        if event.says
+    ]
+    return [scenario.title, filler(2 * len(_WORDS)), *facts, *remarks, *briefs]

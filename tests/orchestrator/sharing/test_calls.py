@@ -148,7 +148,7 @@ def test_what_is_given_says_whose_it_is_and_how_to_have_it_anew(ground):
     (entry,) = results(here)
     assert entry.run == one.run
     assert two.text.splitlines() == [
-        "Not called: the memory has it.",
+        "Not called: the memory has it, written by eng-a 55 s ago.",
         f"- [status/web] {entry.id} (from: eng-a, authority 60, 2026-02-01T09:00:06Z)",
         f"  > investigate(subject={SUBJECT}): {FOUND}",
         "Call this once more to do it yourself.",
@@ -300,6 +300,25 @@ def test_an_entry_that_has_what_a_call_asks_for_is_given(ground):
     (result,) = crowd(here, ["eng-a"])
     assert f"  > {body}" in result.text
     assert digging.made == []
+
+
+@pytest.mark.parametrize(
+    ("author", "priority", "given"),
+    [
+        ("eng-a", "important", "57"),
+        ("boss", "info", "58"),
+    ],
+)
+def test_what_a_tool_gave_comes_before_what_equals_note_of_it(
+    ground, author, priority, given
+):
+    here = ground(Digging())
+    crowd(here, ["eng-a"])
+    note = FOUND.replace("57", "58")
+    here.mem.as_agent(author).append(note, "projects/web", priority=priority)
+    here.supervisor.engines["scripted"].script = digs(until="Not called", most=2)
+    (third,) = crowd(here, ["eng-b"])
+    assert f"The retry limit of service 3 is {given}." in third.text
 
 
 WHOLE = "Which service is it: service 3. What is its retry limit in seconds?"
@@ -587,6 +606,30 @@ def test_a_result_is_stale_once_a_file_that_it_read_has_changed(ground, tmp_path
     (last,) = crowd(here, ["eng-b"])
     assert "Error" in last.text, "without the file, it is called"
     assert len(made) == 4
+
+
+def test_the_same_path_in_two_work_trees_is_not_the_same_file(
+    ground, tmp_path, monkeypatch
+):
+    """Also where it has the same text there: what else a tool reads beside it may differ."""
+    made = []
+
+    async def investigate(subject: str) -> str:
+        made.append(os.getcwd())
+        return f"{os.path.basename(os.getcwd())} it is."
+
+    tool = tool_of(investigate, shares=Shares(files=("subject",)))
+    here = ground(None, digs("notes.txt", until="", most=1), [tool])
+    texts = []
+    for tree, agent in (("one", "eng-a"), ("two", "eng-b"), ("one", "boss")):
+        (tmp_path / tree).mkdir(exist_ok=True)
+        (tmp_path / tree / "notes.txt").write_text("the same")
+        monkeypatch.chdir(tmp_path / tree)
+        texts.append(crowd(here, [agent])[0].text)
+    assert texts[:2] == ["one it is.", "two it is."]
+    assert "one it is." in texts[2]
+    assert len(made) == 2
+    assert all(not entry.disputed for entry in results(here))
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])

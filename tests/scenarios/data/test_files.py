@@ -4,6 +4,7 @@ import pytest
 
 from scenarios.data.files import BrokenScenario, find, library, load
 from scenarios.data.schema import AGENTS, PARAMETERS, Draw, Size, cells, drawn_needs
+from scenarios.play.world.truth import Leak, Truth, texts
 
 WHOLE = """\
 schema: brain-suite/v1
@@ -43,6 +44,23 @@ def test_a_file_becomes_a_scenario():
         "net_saving[n=3] <= 0",
     ]
     assert made.happenings[0].supersedes
+
+
+def test_events_may_be_repeated_and_say_what_is_no_value():
+    text = WHOLE.replace(
+        "  - {at: 60, write: f_3, by: a, supersedes: true}",
+        "  - {at: 0, count: 3, write: 'f_{i}', by: a, says: 'Look into {subject}.'}",
+    )
+    made = load(text)
+    assert [event.write for event in made.happenings] == ["f_1", "f_2", "f_3"]
+    truth = Truth(made, made.seed)
+    remarks = [text for text in texts(made, {}, truth) if text.startswith("Look")]
+    assert remarks == [f"Look into the port of host {n}." for n in (1, 2, 3)]
+    told = made._replace(
+        happenings=(made.happenings[0]._replace(says=f"Is it {truth.now('f_1')}?"),)
+    )
+    with pytest.raises(Leak):
+        truth.lint(texts(told, {}, truth))
 
 
 def test_a_cell_sets_parameters():
