@@ -416,7 +416,7 @@ class RunStore:
         usage, cost = ledger.spent(lines)
         overhead = ledger.overhead(lines)
         answers, said = run.fields.get("answers", 0), run.fields.get("said")
-        about = run.id, run.project, outcome, answers, said
+        about = run.id, run.project, outcome, answers, said, self._results(run, session)
         notes = [] if played else writeback.settle(*about)
         fields: dict[str, Any] = {
             "summary": writeback.summary(outcome.text),
@@ -461,6 +461,18 @@ class RunStore:
         self.costs.budget.leave(run.id)
         result = result_of(run.id, ended.fields, outcome.text)
         return result._replace(tree=self.costs.tree(ended))
+
+    def _results(self, run: Run, session: Session | None) -> list[str]:
+        """Return what the shared tools gave that a run called, as it stands in the memory."""
+        agent, now = self.store.agents().get(run.agent), self.store.clock()
+        acts = session.conversation.acts if session and agent else {}
+        with self.store.snapshot() as snap:
+            rows = [row for key in acts for row in snap.entries_under(key, now, agent)]
+        return [
+            entry.body[fields["act"]["head"] :]
+            for entry, live, fields in rows
+            if live and "act" in fields
+        ]
 
     def _uses(self, session: Session) -> dict[str, list[int]]:
         """Return how many of the entries that the prompt showed whole were used, kind by kind."""

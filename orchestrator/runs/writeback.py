@@ -8,8 +8,10 @@ a limit, a stop) stands on the run's own record, and is no entry.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from orchestrator.runs.statements import without
 from orchestrator.runs.task import PLAYED, Outcome, Result
 from synapse.privacy.personal import concealed
 
@@ -24,6 +26,7 @@ FIRST_WORDS = {
 }
 
 
+TOOLS_SAID = "what its tools gave, which stands in the memory"
 NOBODY = "(played: no model and no program of the user's worked on it)"
 
 
@@ -50,12 +53,19 @@ def as_played(outcome: Outcome) -> Outcome:
 
 
 def settle(
-    run: str, project: str, outcome: Outcome, answers: int = 0, said: str | None = None
+    run: str,
+    project: str,
+    outcome: Outcome,
+    answers: int = 0,
+    said: str | None = None,
+    results: Sequence[str] = (),
 ) -> list[Note]:
     """Return the entries of an outcome. A blocker that stands in an entry already is not written
     again; of an end that is the operator's business, none is. A run that went on after `answers`
-    ends once more, and what it `said` before does not hold any longer."""
-    notes = _settled(run, project, outcome)
+    ends once more, and what it `said` before does not hold any longer. What the `results` of shared
+    tools state is in the memory, and is not said again, perhaps otherwise."""
+    text = without(outcome.text, results) or (outcome.text and TOOLS_SAID)
+    notes = _settled(run, project, outcome._replace(text=text))
     if not answers:
         return notes
     return [note._replace(key=f"{note.key}/{answers}", replaces=said) for note in notes]

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from orchestrator.runs.files.folder import Folder
 from orchestrator.runs.repeats import age
-from orchestrator.sharing.statements import states_value
+from orchestrator.runs.statements import states_value
 from orchestrator.tools.calls import Act, condensed
 from synapse.access import claims
 from synapse.access.claims import Claim

@@ -20,21 +20,21 @@ from synapse.index.full_text import terms
 from synapse.model.condense import Shape, Turn, condense
 from synapse.model.entry import parse_ttl
 
-LIFETIME = "1h"  # how long a result holds where nobody says
 LONG = 1_200  # characters, about 300 tokens: a longer result is passed on condensed
 SHORT = 400  # characters of one that was condensed, about 100 tokens
 NAME = 180  # characters of the name of an act; a longer one ends in its fingerprint
 _ENDS = " .,;:!?…"
 _PLAIN = re.compile(r"[^\W\d_][\w ./:@#-]*")
 _NO_TEXTS = ("true", "false", "null")
-_EXAMPLE = "such as {shares: true, lifetime: 1h, files: [path]}"
+_EXAMPLE = "such as {shares: true, lifetime: 1d, files: [path]}"
 
 
 class Shares(NamedTuple):
-    """What a user says of a tool whose result holds for everybody: for how long, which arguments
-    name the files that it reads, and whether long results are passed on whole."""
+    """What a user says of a tool that reads, and whose result holds for everybody: for how long,
+    where not until something changes; which arguments name the files that it reads; and whether
+    long results are passed on whole."""
 
-    lifetime: str = LIFETIME
+    lifetime: str | None = None
     files: tuple[str, ...] = ()
     whole: bool = False
 
@@ -64,13 +64,13 @@ def shares_of(value: bool | str | Shares) -> Shares | None:
         return Shares(whole=True)
     if not isinstance(value, Shares):
         raise InvalidEntry(
-            f"shares is {value!r:.40}: write True, 'whole' or Shares(lifetime='1h')"
+            f"shares is {value!r:.40}: write True, 'whole' or Shares(lifetime='1d')"
         )
     wrong = f"lifetime is {value.lifetime!r:.40}: write one such as 30m"
-    if not isinstance(value.lifetime, str):
+    if not isinstance(value.lifetime, str | None):
         raise InvalidEntry(wrong)
     try:
-        span = parse_ttl(value.lifetime)
+        span = parse_ttl(value.lifetime or "never")
     except InvalidEntry:
         raise InvalidEntry(wrong) from None
     if span == 0:
@@ -103,9 +103,10 @@ def _declared(name: str, fields: object) -> Shares | None:
         raise InvalidEntry(
             f"tools: {name}: files is not valid: write names of arguments, {_EXAMPLE}"
         )
+    lifetime = fields.get("lifetime")
     try:
         declared = shares_of(
-            Shares(str(fields.get("lifetime", LIFETIME)), files, shares == "whole")
+            Shares(lifetime and str(lifetime), files, shares == "whole")
         )
     except InvalidEntry as error:
         raise InvalidEntry(f"tools: {name}: {error}") from None

@@ -96,8 +96,9 @@ def tool_of(
     key of the call.
 
     A plain function runs in a thread of its own. One that is over its time cannot be stopped, only
-    left behind. `shares`: the same call gives the same result to anyone for a while, an hour unless
-    `Shares(lifetime=...)` says otherwise; "whole" passes long results on whole.
+    left behind. `shares`: it only reads, and the same call gives the same result to anyone until
+    something changes, or for as long as `Shares(lifetime=...)` says; "whole" passes long results on
+    whole.
     """
     import inspect
 

@@ -100,7 +100,7 @@ SETTINGS: Mapping[str, str] = {
     "engines.*.*": "an option of that engine",
     "tools.*.shares": "true, false or whole: the same call of this tool gives the same result"
     " to anyone",
-    "tools.*.lifetime": "how long a result holds: 30m, 1h, 7d; else 1h",
+    "tools.*.lifetime": "how long a result holds: 30m, 1h, 7d; else as long as what is in status/*",
     "tools.*.files": "a list of the arguments that name files which it reads",
     "schedule.zone": "where the time of `schedule.defrag` is; else UTC",
     "schedule.defrag": 'when the nightly job runs, such as "02:30"; or off',
@@ -174,7 +174,7 @@ TEAM: Mapping[str, str] = {
     "memory_tools": "auto, always or never: when agents are offered the memory's tools",
     "tools.*.shares": "true, false or whole: the same call of this tool gives the same result"
     " to anyone",
-    "tools.*.lifetime": "how long a result holds: 30m, 1h, 7d; else 1h",
+    "tools.*.lifetime": "how long a result holds: 30m, 1h, 7d; else as long as what is in status/*",
     "tools.*.files": "a list of the arguments that name files which it reads",
 }
 

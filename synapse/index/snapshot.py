@@ -103,7 +103,7 @@ class Snapshot(Pages):
         return self.load(rows.fetchall(), now, reach)
 
     def entries_under(
-        self, key: str, now: int, agent: Agent
+        self, key: str, now: int, agent: Agent | None
     ) -> list[tuple[Entry, bool, dict[str, Any]]]:
         """Return the entries that were written under a key of a guard, newest first: each with
         whether it is live, and the fields of its record. Whether the agent may see it is the

@@ -570,6 +570,37 @@ def test_an_entry_that_only_looks_like_a_result_is_none(ground):
 # -- growing stale ---------------------------------------------------------------------------------
 
 
+def test_a_result_holds_until_something_changes(ground):
+    digging = Digging()
+    here = ground(digging)
+    crowd(here, ["eng-a"])
+    here.time.elapsed += 3 * 86_400
+    (two,) = crowd(here, ["eng-b"])
+    assert digging.made.count(two.run) == 0
+    assert "written by eng-a 72 h ago" in two.text
+    assert results(here)[0].ttl == "7d"
+
+
+def test_a_report_does_not_say_again_what_a_tool_gave(ground):
+    """Here it says it wrongly; all of what the run said lies in its folder."""
+    retold = "Part 1 is done. The retry limit of service 3 is 75. The port is 8080."
+
+    def play(seen):
+        if seen.turn:
+            return Move(retold)
+        return Move("", (("investigate", {"subject": SUBJECT}),))
+
+    here = ground(Digging(), play)
+    for agent in ("eng-a", "eng-b"):  # who made the call, and who was given its result
+        (result,) = crowd(here, [agent])
+        assert result.text == retold
+        page = here.mem.as_agent("operator").read(namespace="status/web", limit=None)
+        bodies = [entry.body for entry in page if entry.author == agent]
+        assert "Done: Part 1 is done. The port is 8080." in bodies
+        assert "75" not in "".join(bodies)
+    assert here.folder(result.run).read("output.md") == retold
+
+
 def test_a_result_is_stale_at_the_end_of_its_lifetime(ground):
     digging = Digging()
     here = ground(digging, tools=[digging.tool(Shares("30m"))])

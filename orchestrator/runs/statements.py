@@ -1,5 +1,5 @@
-"""Statements of values: whether an entry says outright what a call asks for. Pure; `findings` is
-the caller.
+"""Statements of values: whether an entry says outright what a call asks for, and what of a report
+its tools said already. Pure; called by `writeback` and by shared tools.
 
 A statement is a sentence of the form `SUBJECT is VALUE`, `SUBJECT: VALUE` or `Use VALUE for
 SUBJECT`. Its subject has the words of the call in their order; its value is a figure with its unit,
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 
 LEAST = 2  # words of a subject
 
@@ -58,6 +59,25 @@ def states_value(body: str, topic: str | None, words: str) -> bool:
     statements = [_statement(sentence) for sentence in _SENTENCE.split(text)]
     subjects = [subject for subject in statements if subject is not None]
     return len(subjects) == len(statements) and subjects.count(wanted) == 1
+
+
+def without(text: str, results: Iterable[str]) -> str:
+    """Return a text without the sentences that state the values of what results of tools state."""
+    known = {
+        subject
+        for result in results
+        for sentence in _SENTENCE.split(result)
+        if (subject := _statement(sentence)) is not None
+    }
+    if not known:
+        return text
+    pieces = re.split(r"((?<=[.!?])\s+|\s*\n\s*)", text)
+    kept = [
+        sentence + gap
+        for sentence, gap in zip(pieces[::2], (*pieces[1::2], ""), strict=True)
+        if _statement(sentence) not in known
+    ]
+    return "".join(kept).strip()
 
 
 def _statement(sentence: str) -> tuple[str, ...] | None:

@@ -4,8 +4,8 @@ import pytest
 
 import synapse
 from orchestrator.engines.scripted import Move, Scripted
+from orchestrator.runs.statements import states_value, without
 from orchestrator.runs.task import Task
-from orchestrator.sharing.statements import states_value
 from orchestrator.tools.functions import tool_of
 
 SUBJECT = "retry limit of service 7"
@@ -208,6 +208,24 @@ def test_an_entry_whose_topic_is_the_subject_has_to_have_a_value(
 ):
     made, _ = answered(body, topic)
     assert made is not given
+
+
+@pytest.mark.parametrize(
+    ("report", "left"),
+    [
+        ("Done. The retry limit of service 7 is 6.", "Done."),
+        ("The retry limit of service 7 is 6. Use 5.", "Use 5."),
+        ("- Retry limit of service 7: 6\n- Port of host 2: 80", "- Port of host 2: 80"),
+        ("The retry limit of service 7 is 6.", ""),
+        ("The retry limit of service 7 is not 5.", None),
+        ("The retry limit of service 8 is 5.", None),
+        ("It is done:\n\n1. The port is 80.\n2. It works.", None),
+    ],
+)
+def test_of_a_report_what_a_tool_stated_is_left_out(report, left):
+    results = ["Looked at 4 files.\nThe retry limit of service 7 is 5."]
+    assert without(report, results) == (report if left is None else left)
+    assert without(report, ["Nothing was found."]) == report
 
 
 def test_a_single_word_names_no_subject():
