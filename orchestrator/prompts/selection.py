@@ -24,7 +24,6 @@ from synapse.model.worth import (
     KINDS,
     NAMED,
     NEAR,
-    OTHER,
     STATUS,
     Worth,
 )
@@ -44,16 +43,14 @@ PLANNED = ("guide", "view", "tool_schema", "capsule")
 DOUBT = 10  # entries that a stated chance counts for, beside those that runs were shown
 
 # The chance that an entry is used, before there is a history: the best that a clause of the task
-# finds, the next ones,
-# what is addressed to the agent and new to it, the newest of what is important and new, of new
-# statuses, of the rest.
+# finds, the next ones, what is addressed to the agent, the newest of what is important, and of
+# statuses.
 CHANCES = {
     NAMED: 0.3,
     NEAR: 0.1,
     ADDRESSED: 0.3,
     IMPORTANT: 0.03,
     STATUS: 0.02,
-    OTHER: 0.005,
 }
 
 
@@ -110,7 +107,6 @@ _NAMES = {
     ADDRESSED: "addressed",
     IMPORTANT: "important",
     STATUS: "recent",
-    OTHER: "others",
 }
 
 
@@ -148,14 +144,15 @@ def _chance(kind: str, runs: Sequence[Past]) -> float:
     return round((CHANCES[kind] * DOUBT + used) / (DOUBT + total), 4)
 
 
-def worth(of: Expected, scale: float = 1.0) -> Worth:
+def worth(of: Expected, scale: float = 1.0, floor: int = 0) -> Worth:
     """Return by what a view is chosen. A token of it is sent at each turn; finding something out
     alone takes turns of the run's usual size, and what they give back is sent again for half of the
-    run. `scale`: our tokens in one of the provider's.
+    run. `scale`: our tokens in one of the provider's. `floor`: tokens of what is important, that
+    are there whatever they save.
     """
     turns = max(of.turns, 1.0)
     saving = FIND_TURNS * of.work / turns + FIND_TOKENS * turns / 2
-    sizes = (int(size * scale) for size in (CRITICALS, MOST, LEAST))
+    sizes = (int(size * scale) for size in (CRITICALS, MOST, LEAST, floor))
     return Worth(round(saving, 1), round(turns, 2), dict(of.chances), *sizes)
 
 
@@ -235,7 +232,7 @@ def _left(view: View, by: Worth) -> str:
         return f"{count:,} left out, of which {view.unfit:,} concern the task and have no room"
     return (
         f"{count:,} {'other' if count == 1 else 'others'} left out: {less} (p"
-        f" {by.chances[OTHER]:.2g} to {by.chances[IMPORTANT]:.2g}, {by.price:g} turns)"
+        f" {by.chances[STATUS]:.2g} to {by.chances[IMPORTANT]:.2g}, {by.price:g} turns)"
     )
 
 

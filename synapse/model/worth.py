@@ -12,11 +12,10 @@ from collections.abc import Iterable, Mapping
 from synapse.system.typed import NamedTuple
 
 # Why an entry is in a view: it is critical; it is the best that a clause of the task finds, or one
-# of the next; it is addressed to the agent, or important, or a status, and new to it; anything
-# else.
+# of the next; it is addressed to the agent, or important, or a status.
 CRITICAL, NAMED, NEAR, ADDRESSED = "critical", "named", "near", "addressed"
-IMPORTANT, STATUS, OTHER = "important", "status", "other"
-KINDS = (NAMED, NEAR, ADDRESSED, IMPORTANT, STATUS, OTHER)
+IMPORTANT, STATUS = "important", "status"
+KINDS = (NAMED, NEAR, ADDRESSED, IMPORTANT, STATUS)
 SPREAD = 4  # newer entries of its kind, by which an entry's chance halves
 SMALL = 24  # tokens of the smallest entry there is
 
@@ -24,8 +23,8 @@ SMALL = 24  # tokens of the smallest entry there is
 class Worth(NamedTuple):
     """By what a view is chosen. A token of it costs `price`, an entry that is used saves `saving`,
     both in billed tokens of the run; `chances` are those of each kind of entry to be used. What is
-    critical may take `criticals` tokens, the rest with the page's frame `most`. The best of each
-    clause is there without a sum, as far as `least` tokens go."""
+    critical may take `criticals` tokens, the rest with the page's frame `most`. Of that, `least`
+    are for the best of each clause and `floor` for what is important, whatever it saves."""
 
     saving: float
     price: float
@@ -33,6 +32,7 @@ class Worth(NamedTuple):
     criticals: int
     most: int
     least: int
+    floor: int = 0
 
     def chance(self, kind: str, match: float = 1.0, newer: int = 0) -> float:
         """Return the chance of an entry to be used. Where words found it, the share of them that it

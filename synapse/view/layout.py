@@ -165,8 +165,8 @@ class Page:
         # why entries are left out, where that is known better
         self.reasons: Mapping[int, str] = {}
         self.sparse = False  # whether a section that holds nothing is passed over
-        # what its reader was shown before, where that is to count
-        self.known: Collection[int] | None = None
+        # what its agent was shown before, where that is known
+        self.shown_before: Collection[int] | None = None
         self._reader = f" --agent {agent.id}" if agent else ""
         name = (
             escaped(" ".join(title.split()))
@@ -194,19 +194,24 @@ class Page:
         """Return the places of a section, oldest first; none where it was not asked for."""
         return self._sections[priority] if priority in self._headings else []
 
-    def divided(self, positions: list[int]) -> tuple[list[int], list[int]]:
-        """Return those of these places that are new to the reader, and the others."""
-        shown_before = self.known or ()
-        new = [
+    def unshown(self, positions: Sequence[int]) -> list[int]:
+        """Return those of these places that the agent was never shown."""
+        before = self.shown_before or ()
+        return [
             position
             for position in positions
-            if self.entries[position].seq not in shown_before
+            if self.entries[position].seq not in before
         ]
-        return new, [
-            position
-            for position in positions
-            if self.entries[position].seq in shown_before
-        ] if shown_before else []
+
+    def by_age(self, positions: Sequence[int]) -> tuple[list[int], list[int]]:
+        """Return those of these places that are of the last 7 days, and the older ones."""
+        recent = [
+            position for position in positions if self.entries[position].at >= self.edge
+        ]
+        old = [
+            position for position in positions if self.entries[position].at < self.edge
+        ]
+        return recent, old
 
     def everything(self, budget: int | None) -> View | None:
         """Return the view of all entries, unless it takes more than the budget."""
@@ -229,6 +234,12 @@ class Page:
     def whole(self, position: int) -> Block:
         """Return an entry whole, whatever its priority."""
         return whole(self.entries[position], self.commands)
+
+    def pointer(self, position: int) -> Block:
+        """Return a pointer at an entry, weighed."""
+        block = pointer(self.entries[position], self.commands)
+        self._scale.take((block.text,))
+        return block
 
     def weigh_whole(self, positions: Sequence[int]) -> None:
         """Weigh these, whole."""

@@ -20,7 +20,6 @@ from synapse.model.worth import (
     KINDS,
     NAMED,
     NEAR,
-    OTHER,
     STATUS,
     Candidate,
     Worth,
@@ -59,21 +58,21 @@ def build(
 
     To fit a budget, info leaves first, then important entries older than 7 days; then critical ones
     become pointers, the other important ones leave, and then the pointers: the oldest first, and in
-    blocks. What was `shown` to its reader before leaves before what was not; where it stands in the
-    text does not depend on that. The last line counts what was left out. OverBudget only where that
-    line alone does not fit. `only` one priority: the other entries are counted as left out. Without
-    `commands`, the text names none of the shell's.
+    blocks. Its reader is taken to know nothing: what was `shown` to its agent before decides only
+    which critical entry is there first where not all are. The last line counts what was left out.
+    OverBudget only where that line alone does not fit. `only` one priority: the other entries are
+    counted as left out. Without `commands`, the text names none of the shell's.
 
     Entries that are `about` the reader's task stand whole, at the end, unless they are critical.
-    With `worth`, the budget is only the most: what is critical has a reserve of its own, and the
-    rest is there where it pays.
+    With `worth`, the budget is only the most: what is critical has a reserve of its own, what is
+    important a floor, and the rest is there where it pays.
     """
     # Whole days: otherwise entries would cross the line one by one, and no prompt's prefix would
     # last.
     edge = (now - 7 * DAY) // DAY * DAY
     page = Page(entries, agent, title, Scale(count), edge, only, commands, about or {})
     if worth is not None:
-        page.known = frozenset(shown(entries)) if shown and entries else frozenset()
+        page.shown_before = frozenset(shown(entries)) if shown and entries else None
         paying = _paying(page, agent, worth, budget)
         if budget is not None and paying.tokens > budget:
             paying = _cut(page, budget)
@@ -81,7 +80,7 @@ def build(
     view = page.everything(budget)
     if view is None:
         assert budget is not None  # without one, everything fits
-        page.known = frozenset(shown(entries)) if shown and entries else None
+        page.shown_before = frozenset(shown(entries)) if shown and entries else None
         view = _cut(page, budget)
     return view._replace(budget=budget, encoding=encoding)
 
@@ -91,7 +90,7 @@ def _cut(page: Page, budget: int) -> View:
     page.heavy = budget // 8
     room = budget - page.frame()
     while room >= 0:
-        view = page.finish(_choose(page, room))
+        view = page.finish(_filled(_tiers(page, room), room))
         if view.tokens <= budget:
             return view
         # only where counts are bounds, or the last line's came out above its longest
@@ -109,22 +108,25 @@ def _cut(page: Page, budget: int) -> View:
 
 
 def _paying(page: Page, agent: Agent | None, worth: Worth, budget: int | None) -> View:
-    """Return the view of what is critical, and of the rest what is expected to save more than it
-    costs.
+    """Return the view of what is critical, of what is important as far as its floor goes, and of
+    the rest what is expected to save more than it costs.
     """
     page.sparse = True
     frame = page.frame()
     free = worth.criticals + worth.most if budget is None else budget
     chosen = _criticals(page, min(worth.criticals, free - frame))
-    kinds = _kinds(page, agent)
     room = min(worth.most, free - sum(map(page.weight, chosen.values()))) - frame
-    candidates = list(_candidates(page, kinds, worth))
+    floor = _floor(page, min(worth.floor, room - worth.least))
+    chosen |= floor
+    room -= sum(map(page.weight, floor.values()))
+    kinds = _kinds(page, agent)
+    candidates = [
+        candidate
+        for candidate in _candidates(page, kinds, worth)
+        if candidate.place not in floor
+    ]
     choice = choose(candidates, worth, room)
-    chosen |= {
-        candidate.place: page.whole(candidate.place)
-        for candidate in candidates
-        if candidate.place in choice
-    }
+    chosen |= {place: page.whole(place) for place in choice}
     room -= sum(
         candidate.tokens for candidate in candidates if candidate.place in choice
     )
@@ -160,27 +162,28 @@ def _paying(page: Page, agent: Agent | None, worth: Worth, budget: int | None) -
 
 
 def _criticals(page: Page, room: int) -> dict[int, Block]:
-    """Return what is critical, whole, as far as the room goes: by authority, then what was never
-    shown first, and the newest first; the first of what is new is second at the latest, so that
-    view after view comes to all of it. One that would take most of the room alone is a pointer, and
-    so is the first that does not fit.
+    """Return what is critical, whole, as far as the room goes: by authority, and the newest first.
+    The first that was never shown to the agent is second at the latest, so that view after view
+    comes to all of it. One that would take most of the room alone is a pointer, and so is the first
+    that does not fit.
     """
-    shown_before, entries = page.known or (), page.entries
-    positions = sorted(
-        page.shown(CRITICAL),
-        key=lambda position: (
-            -entries[position].authority,
-            entries[position].seq in shown_before,
-            -position,
-        ),
-    )
-    new = [
-        position for position in positions if entries[position].seq not in shown_before
-    ]
-    if new and new[0] not in positions[:1]:
-        positions.remove(new[0])
-        positions.insert(1, new[0])
     page.heavy = room // 2
+    positions = [
+        position
+        for rank in _by_authority(page, page.shown(CRITICAL))
+        for position in reversed(rank)
+    ]
+    owed = next(
+        (
+            position
+            for position in page.unshown(positions)
+            if page.offer(position).cost <= page.heavy
+        ),
+        None,
+    )
+    if owed is not None and owed not in positions[:2]:
+        positions.remove(owed)
+        positions.insert(1, owed)
     chosen: dict[int, Block] = {}
     remaining = room
     for position in positions:
@@ -194,16 +197,29 @@ def _criticals(page: Page, room: int) -> dict[int, Block]:
     return chosen
 
 
+def _floor(page: Page, room: int) -> dict[int, Block]:
+    """Return what is important, whole, as far as the room goes: that of the last 7 days before the
+    rest, by authority, and of equals the newest. It is cut in blocks.
+    """
+    page.heavy = max(room, 0) // 2
+    ranks = [
+        rank
+        for positions in page.by_age(page.shown(IMPORTANT))
+        for rank in _by_authority(page, positions)
+    ]
+    return _filled((_Tier(len(rank), page.offers(rank)) for rank in ranks), room)
+
+
 def _pointed(
     page: Page, candidates: Iterable[Candidate], room: int
 ) -> dict[int, Block]:
     """Return pointers to what a clause found and what has no room, as far as this room goes."""
     chosen: dict[int, Block] = {}
     for candidate in candidates:
-        short = page.offer(candidate.place).fallback()
-        if short.block.form == POINTER and short.cost <= room:
-            chosen[candidate.place] = short.block
-            room -= short.cost
+        block = page.pointer(candidate.place)
+        if page.weight(block) <= min(room, candidate.tokens):
+            chosen[candidate.place] = block
+            room -= page.weight(block)
     return chosen
 
 
@@ -211,22 +227,19 @@ def _kinds(page: Page, agent: Agent | None) -> dict[int, tuple[str, float]]:
     """Return the kind of each entry that is not critical, and the share of a clause that it
     holds.
     """
-    shown_before, names = page.known or (), agent.names if agent else frozenset[str]()
+    names = agent.names if agent else frozenset[str]()
     kinds: dict[int, tuple[str, float]] = {}
     for position, entry in enumerate(page.entries):
+        share, best = page.about.get(entry.seq, (0.0, False))
         if entry.priority == CRITICAL:
             continue
-        share, best = page.about.get(entry.seq, (0.0, False))
-        new = entry.seq not in shown_before
         if share:
             kinds[position] = (NAMED if best else NEAR, share)
-        elif new and not names.isdisjoint(entry.addressees):
+        elif not names.isdisjoint(entry.addressees):
             kinds[position] = (ADDRESSED, 1.0)
         else:
             kinds[position] = (
-                (IMPORTANT if entry.priority == IMPORTANT else STATUS)
-                if new
-                else OTHER,
+                IMPORTANT if entry.priority == IMPORTANT else STATUS,
                 1.0,
             )
     return kinds
@@ -246,7 +259,7 @@ def _candidates(
             chances[position] = worth.chance(kind, share)
             continue
         if newer[kind] < most[kind] and (
-            kind not in (STATUS, OTHER) or stands_whole(page.entries[position])
+            kind != STATUS or stands_whole(page.entries[position])
         ):
             chances[position] = worth.chance(kind, newer=newer[kind])
             newer[kind] += 1
@@ -272,12 +285,12 @@ class _Tier(NamedTuple):
     offers: Iterable[Offer]
 
 
-def _choose(page: Page, room: int) -> dict[int, Block]:
+def _filled(tiers: Iterable[_Tier], room: int) -> dict[int, Block]:
     """Return the entries that fit, each in its form. Tier after tier; the first that must be cut is
     the last.
     """
     chosen: dict[int, Block] = {}
-    for tier in _tiers(page, room):
+    for tier in tiers:
         offers = _fit(tier, room)
         chosen.update((offer.place, offer.block) for offer in offers)
         room -= sum(offer.cost for offer in offers)
@@ -291,42 +304,26 @@ def _tiers(page: Page, room: int) -> Iterator[_Tier]:
     backwards.
 
     What is critical stands by authority first, so that no flood of a lower one hides it: each is
-    pointed at before anything of a lower authority. Among equals, what the reader was not shown yet
-    goes before what it knows, and is there whole before that is repeated. Of what is new, the
-    oldest of the highest authority is there whole wherever it leaves room for a pointer at what
-    stands higher, so that one view after the other comes to all of them.
+    pointed at before anything of a lower authority. Of what its agent was never shown, the oldest
+    of the highest authority is there whole wherever it leaves room for a pointer at what stands
+    higher, so that one view after the other comes to all of them.
     """
     critical, important, info = (page.shown(priority) for priority in HEADINGS)
-    new_old, known_old = page.divided(
-        [position for position in important if page.entries[position].at < page.edge]
-    )
-    new_recent, known_recent = page.divided(
-        [position for position in important if page.entries[position].at >= page.edge]
-    )
+    recent, old = page.by_age(important)
     ranks = _by_authority(page, critical)
-    groups = [page.divided(positions) for positions in ranks]
-    first = None if page.known is None else _first_new(page, groups, room)
+    first = None if page.shown_before is None else _owed(page, ranks, room)
     if first:
         yield _Tier(1, [first._replace(share=0)])
-        groups = [
-            ([position for position in new if position != first.place], old)
-            for new, old in groups
+        ranks = [
+            [position for position in rank if position != first.place] for rank in ranks
         ]
-    for new, old in groups:
-        yield _short(page, new)
-        if old:
-            yield _upgrades(page, new, room)
-            yield _short(page, old)
+    for rank in ranks:
+        yield _short(page, rank)
     yield _Tier(len(page.for_task), page.offers(page.for_task))
-    yield _Tier(len(new_recent), page.offers(new_recent))
-    for new, old in groups:
-        if not old:
-            yield _upgrades(page, new, room)
-    yield _Tier(len(new_old), page.offers(new_old))
-    yield _Tier(len(known_recent), page.offers(known_recent))
-    for _, old in groups:
-        yield _upgrades(page, old, room)
-    yield _Tier(len(known_old), page.offers(known_old))
+    yield _Tier(len(recent), page.offers(recent))
+    for rank in ranks:
+        yield _upgrades(page, rank, room)
+    yield _Tier(len(old), page.offers(old))
     yield _Tier(len(info), page.offers(info))
 
 
@@ -338,19 +335,18 @@ def _by_authority(page: Page, positions: list[int]) -> list[list[int]]:
     return [ranks[rank] for rank in sorted(ranks, reverse=True)]
 
 
-def _first_new(
-    page: Page, groups: list[tuple[list[int], list[int]]], room: int
-) -> Offer | None:
-    """Return the oldest critical entry of the highest authority that is new to the reader and fits
-    beside a pointer at the newest of those above it.
+def _owed(page: Page, ranks: list[list[int]], room: int) -> Offer | None:
+    """Return the oldest critical entry of the highest authority that the agent was never shown and
+    that fits beside a pointer at the newest of those above it.
     """
-    for new, old in groups:
-        for position in new:
+    for rank in ranks:
+        unshown = page.unshown(rank)
+        for position in unshown:
             offer = page.offer(position)
             if offer.cost <= room:
                 return offer
-        if old:
-            room -= min(room, page.offer(old[-1]).short_cost)
+        if len(unshown) < len(rank):
+            room -= min(room, page.offer(rank[-1]).short_cost)
     return None
 
 

@@ -172,8 +172,8 @@ def test_five_criticals_are_whole_in_the_prompt_whatever_runs_were_like(world, r
 
 
 def test_criticals_beyond_their_reserve_are_pushed_until_they_were_shown(world):
-    """Who has more authority is shown first, then what is newer; and of equals, what was shown
-    before leaves first.
+    """Who has more authority is shown first, then what is newer, in each run; and one that was
+    never shown, so that all come in turn.
     """
     ground = world(lambda seen: "Done.", **AUTO)
     lead = ground.mem.as_agent("lead")
@@ -188,7 +188,7 @@ def test_criticals_beyond_their_reserve_are_pushed_until_they_were_shown(world):
     ]
     high = [ground.says(body.format(f"high-{n}")).id for n in range(2)]
     seen = set()
-    for n in range(6):
+    for n in range(10):
         memory, receipt = prompt_of(
             ground, ground.spawn(f"Look, for the {n}. time", "eng-a")
         )
@@ -200,8 +200,8 @@ def test_criticals_beyond_their_reserve_are_pushed_until_they_were_shown(world):
                 "of equals, the older are cut"
             )
             assert len(whole) > len(high)
-        assert {*low} & whole <= {*low} - seen or {*low, *high} <= seen | whole, (
-            "of equals, what was never shown comes first"
+        assert {*high, low[-1]} <= whole, (
+            "a run knows nothing of what another was shown"
         )
         assert whole - seen or {*low, *high} <= seen, "and all come in turn"
         assert " critical, 0 important, " in memory
@@ -244,22 +244,23 @@ def test_what_the_tasks_words_find_is_whole_at_the_end(world):
     )
 
 
-def test_what_is_addressed_to_the_agent_is_there_until_it_was_shown(world):
+def test_what_is_addressed_to_the_agent_is_there_in_each_of_its_runs(world):
+    """A new run is a new conversation: what an earlier one was shown, it does not know."""
     ground = world(lambda seen: "Done.", **AUTO)
     lead = ground.mem.as_agent("lead")
     mine = lead.append(
         "Ask me before the release.", "projects/notes", to="agent:eng-a"
     ).id
     ours = lead.append("Meet at ten.", "projects/notes", to="team:web").id
-    lead.append("Nothing to do with you.", "projects/notes", to="agent:eng-b")
+    decided = lead.append(
+        "Pages use the new nav.", "projects/notes", priority="important"
+    ).id
     lead.append("Just a note.", "projects/notes")
-    _, receipt = prompt_of(ground, ground.spawn("Sweep", "eng-a"))
-    assert {id: kind for id, _, _, kind in receipt.included} == {
-        mine: "addressed",
-        ours: "addressed",
-    }
-    _, later = prompt_of(ground, ground.spawn("Sweep again", "eng-a"))
-    assert not {mine, ours} & {id for id, *_ in later.included}
+    for text in ("Sweep", "Sweep again", "Sweep once more"):
+        _, receipt = prompt_of(ground, ground.spawn(text, "eng-a"))
+        kinds = {id: kind for id, _, _, kind in receipt.included if kind != "status"}
+        assert kinds == {mine: "addressed", ours: "addressed", decided: "important"}
+    assert ground.mem.as_agent("eng-a").unread() == 1, "marks of delivery stay"
 
 
 @pytest.mark.parametrize("uses", [True, False])

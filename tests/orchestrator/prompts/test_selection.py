@@ -159,7 +159,7 @@ def test_the_reason_is_told_in_words():
     assert reason(view, 140, None, of, worth(of)) == (
         "140 tokens: 1 critical, 2 found by the task's words (p 0.3), one that is"
         " used saves 124,500; 212 others left"
-        " out: would cost more than they are expected to save (p 0.005 to 0.03, 30"
+        " out: would cost more than they are expected to save (p 0.02 to 0.03, 30"
         " turns); a run takes 570,000 tokens"
         " in 30 turns (no history yet: the stated expectation)"
     )

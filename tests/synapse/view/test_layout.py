@@ -217,13 +217,13 @@ def test_a_page_of_one_priority_has_that_section_alone():
     }
 
 
-def test_what_a_reader_was_shown_is_told_from_what_is_new():
+def test_what_an_agent_was_never_shown_is_told_from_the_rest():
     made = page(MIXED)
-    assert made.divided([0, 2, 4]) == ([0, 2, 4], [])
-    made.known = {3, 1}
-    assert made.divided([0, 2, 4]) == ([4], [0, 2])
-    made.known = set()
-    assert made.divided([0, 2, 4]) == ([0, 2, 4], [])
+    assert made.unshown([0, 2, 4]) == [0, 2, 4]
+    made.shown_before = {3, 1}
+    assert made.unshown([0, 2, 4]) == [4]
+    made.shown_before = set()
+    assert made.unshown([0, 2, 4]) == [0, 2, 4]
 
 
 # -- the whole of it -----------------------------------------------------------------------------

@@ -17,7 +17,6 @@ from synapse.model.worth import (
     KINDS,
     NAMED,
     NEAR,
-    OTHER,
     STATUS,
     Worth,
 )
@@ -768,7 +767,6 @@ def test_info_outside_status_does_not_pay_and_takes_no_turn_from_what_does():
     team = [entry(n, namespace=("status/web", "api/x")[n % 2]) for n in range(1, 9)]
     assert sorted(forms(paying(team))) == [2, 4, 6, 8]
     assert sorted(forms(paying(team, saving=1.5 * cost(team[1])))) == [4, 6, 8]
-    assert sorted(forms(paying(team, shown={1, 2, 3, 4}))) == [2, 4, 6, 8]
 
 
 def test_each_entry_has_the_chance_of_its_kind():
@@ -787,21 +785,22 @@ def test_each_entry_has_the_chance_of_its_kind():
     kinds = {
         1: CRITICAL,
         2: IMPORTANT,
-        3: OTHER,
+        3: IMPORTANT,
         4: STATUS,
-        5: OTHER,
+        5: STATUS,
         6: ADDRESSED,
-        7: OTHER,
+        7: ADDRESSED,
         8: STATUS,
         9: NAMED,
         10: NEAR,
     }
-    about, shown = {9: (1.0, True), 10: (0.5, False)}, {3, 5, 7}
-    built = paying(team, about=about, shown=shown)
+    about = {9: (1.0, True), 10: (0.5, False)}
+    built = paying(team, about=about)
     assert {int(one.id[-3:]): one.why for one in built.included} == kinds
     for kind in KINDS:
-        one = paying(team, about=about, shown=shown, chances={kind: 1.0})
-        assert forms(one) == {
+        one = paying(team, about=about, chances={kind: 1.0})
+        # what a clause finds best is pointed at where it does not pay
+        assert forms(one) == {9: POINTER} | {
             n: WHOLE for n, its in kinds.items() if its in (kind, CRITICAL)
         }
     everybody = build(team, None, NOW, as_bytes, worth=WORTH)
@@ -821,6 +820,92 @@ def test_what_was_shown_is_asked_only_of_what_there_is():
         build(team, READER, NOW, as_bytes, shown=shown, worth=WORTH)
     assert asked == [2]
     assert len(build(important(2), READER, NOW, as_bytes, worth=WORTH).included) == 2
+
+
+def shown_and_not(team, **options):
+    """Return the view of a reader whose agent was shown nothing, one thing or everything."""
+    seqs = [one.seq for one in team]
+    return [
+        build(team, READER, NOW, as_bytes, shown=lambda _, seen=seen: seen, **options)
+        for seen in (set(), {seqs[-1]}, set(seqs[::2]), set(seqs))
+    ]
+
+
+@pytest.mark.parametrize("budget", [None, 700, 1_200, 2_400])
+@pytest.mark.parametrize("worth", [None, WORTH, WORTH._replace(saving=150, floor=500)])
+def test_what_its_agent_was_shown_before_is_not_known_to_the_reader(budget, worth):
+    """Of what is not critical, nothing goes before something else for it."""
+    team = [
+        entry(n, ("important", "info")[n % 2], f"It was agreed, {n}. " * (n % 5 + 1))
+        for n in range(1, 25)
+    ]
+    team[6] = team[6]._replace(addressees=("agent:eng-frontend",))
+    first, *others = shown_and_not(team, budget=budget, worth=worth)
+    assert first.included
+    assert [other.text for other in others] == [first.text] * 3
+
+
+# -- The floor of what is important ----------------------------------------------------
+
+
+def test_what_is_important_has_a_floor_whatever_it_saves():
+    team = [*important(6), entry(7), entry(8, "critical", "It is agreed.")]
+    one = cost(team[0])
+    nothing = paying(team, saving=0)
+    assert sorted(forms(nothing)) == [8]
+    for count in range(2, 7):
+        built = paying(team, saving=0, floor=count * one)
+        assert {forms(built)[n] for n in forms(built)} == {WHOLE}
+        kept = sum(n < 7 for n in forms(built))
+        assert KEPT * count <= kept <= count
+    assert sorted(forms(built)) == [1, 2, 3, 4, 5, 6, 8]
+    assert (built.unfit, reasons(built)) == (0, {7: DEAR})
+
+
+def test_what_has_no_place_on_the_floor_is_there_where_it_pays():
+    team = important(9)
+    one = cost(team[0])
+    pays = forms(paying(team, saving=2 * one))
+    floor = forms(paying(team, saving=2 * one, floor=3 * one))
+    assert sorted(pays) == sorted(floor) == [5, 6, 7, 8, 9]
+    assert len(forms(paying(team, saving=2 * one, floor=7 * one))) > len(pays)
+
+
+def test_the_floor_leaves_its_room_to_what_a_clause_names():
+    team = [*important(9), entry(10, body="How it works. " * 20, namespace="api/x")]
+    about, least = {10: (1.0, True)}, cost(team[9])
+    frame = paying(team, about=about, most=0).tokens
+    built = paying(
+        team, about=about, saving=0, most=frame + 1_200, least=least, floor=10_000
+    )
+    assert forms(built)[10] == WHOLE
+    assert 0 < sum(n < 10 for n in forms(built)) * cost(team[0]) <= 1_200 - least
+
+
+def test_no_flood_of_a_lower_authority_hides_what_is_important():
+    agreed = important(3, authority=80, at=NOW - DAY)
+    flood = important(30, first=4, authority=0, trust="unverified", at=NOW)
+    old = important(1, first=40, authority=100, at=NOW - 20 * DAY)
+    built = paying([*agreed, *flood, *old], saving=0, floor=6 * cost(flood[0]))
+    assert {1, 2, 3} < {*forms(built)}
+    assert 40 not in forms(built), "that of the last days comes first"
+
+
+def test_one_too_large_for_the_floor_pushes_nothing_out():
+    team = [*important(3), entry(4, "important", "Long, " * 400, "decisions")]
+    built = paying(team, saving=0, floor=4 * cost(team[0]))
+    assert forms(built) == {1: WHOLE, 2: WHOLE, 3: WHOLE, 4: POINTER}
+
+
+def test_a_new_important_entry_leaves_the_beginning_of_the_floor_as_it_was():
+    """It is cut in blocks, so that a beginning lasts for caches."""
+    team, same = important(80), 0
+    before = paying(team[:20], saving=0, floor=10 * cost(team[0])).text
+    for end in range(21, 81):
+        after = paying(team[:end], saving=0, floor=10 * cost(team[0])).text
+        same += after.startswith(before.rpartition("Left out")[0])
+        before = after
+    assert same >= 30
 
 
 def test_words_that_say_less_of_it_make_an_entry_worth_less():
@@ -879,7 +964,7 @@ def test_within_a_budget_what_is_critical_comes_first():
         paying(team, least - 1)
 
 
-def test_of_what_is_critical_authority_counts_then_what_is_new_then_the_newest():
+def test_of_what_is_critical_authority_counts_then_the_newest():
     team = [
         entry(1, "critical", "It is agreed. " * 9, "api/x"),
         entry(2, "critical", "It is agreed. " * 9, "api/x", authority=80),
@@ -893,14 +978,26 @@ def test_of_what_is_critical_authority_counts_then_what_is_new_then_the_newest()
 
     assert first(2) == [2, 4]
     assert first(3) == [2, 3, 4]
-    # the first of what is new is second at the latest, whoever stands higher
+    # the first that was never shown is second at the latest, whoever stands higher
     assert first(2, shown={2, 4}) == [2, 3]
-    assert first(2, shown={4}) == [2, 3]
+    assert first(2, shown={4}) == [2, 4]
     assert first(2, shown={2, 3, 4}) == [1, 2]
-    assert first(3, shown={2, 4}) == [1, 2, 3]
+    assert first(3, shown={2, 4}) == [2, 3, 4]
+    assert first(3, shown={2, 3, 4}) == [1, 2, 4]
     higher = [one._replace(authority=80) for one in team[1:3]]
     team[1:3] = higher
     assert first(2, shown={2, 3}) == [3, 4]
+
+
+def test_one_that_is_never_whole_takes_nobodys_turn():
+    """It is a pointer in each view, and counts as never shown."""
+    team = [entry(n, "critical", "It is agreed. " * 9, "api/x") for n in range(1, 6)]
+    team += [entry(6, "critical", "It is agreed. " * 60, "api/x")]
+    seen = set()
+    for _ in range(4):
+        built = paying(team, criticals=3 * cost(team[0]), shown=seen)
+        seen |= {n for n, form in forms(built).items() if form == WHOLE}
+    assert seen == {1, 2, 3, 4, 5}
 
 
 def test_a_critical_one_that_would_take_most_of_the_room_is_a_pointer():
@@ -946,6 +1043,16 @@ def test_what_a_clause_names_and_has_no_room_is_pointed_at():
     )
 
 
+@pytest.mark.parametrize("criticals", [0, 10_000])
+def test_a_pointer_does_not_hang_on_the_room_of_what_is_critical(criticals):
+    """However large the reserve is beside an entry that a clause names."""
+    named = entry(1, body="How it works. " * 30, namespace="api/x")
+    built = paying(
+        [named], about={1: (1.0, True)}, criticals=criticals, saving=10, least=0
+    )
+    assert (forms(built), built.unfit) == ({1: POINTER}, 1)
+
+
 def test_what_is_addressed_to_the_reader_and_has_no_room_is_counted():
     team = [
         entry(n, body="For you. " * 30, addressees=("agent:eng-frontend",))
@@ -956,7 +1063,6 @@ def test_what_is_addressed_to_the_reader_and_has_no_room_is_counted():
     assert (paying(team).unfit, len(paying(team).included)) == (0, 3)
     assert paying(team, most=0).unfit == 2
     assert paying(team, most=0, saving=10).unfit == 0, "it does not pay"
-    assert paying(team, most=0, shown={1}).unfit == 1
     assert room == paying(team, room + 500).tokens
 
 
