@@ -54,7 +54,8 @@ class ToolFacts(NamedTuple):
 
 class Facts(NamedTuple):
     """One client's. `parts` are the hooks that it runs at a start; `strip` are patterns of what
-    stands before a field's own text; `calls`: no event but a call's own tells of a sub-agent; `raw`
+    stands before a field's own text; `calls`: no event but a call's own tells of a sub-agent;
+    `renames`: a process has one session, and goes on under another id once it was emptied; `raw`
     has all of its file, for what only one client's module asks.
     """
 
@@ -68,6 +69,7 @@ class Facts(NamedTuple):
     unit: str
     strip: Mapping[str, str]
     calls: bool
+    renames: bool
     raw: Mapping[str, Any]
 
     def tool(self, name: str) -> ToolFacts:
@@ -127,6 +129,7 @@ def load(client: str) -> Facts:
         str(raw.get("unit", "")),
         raw.get("strip", {}),
         raw.get("agents") == "calls",
+        raw.get("emptied") == "renamed",
         raw,
     )
 

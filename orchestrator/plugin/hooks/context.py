@@ -24,12 +24,18 @@ from synapse.errors import OverBudget
 from synapse.model.agents import Agent
 from synapse.model.entry import Entry
 from synapse.model.records import Record
+from synapse.model.worth import ADDRESSED, NAMED, NEAR
 from synapse.view.block import POINTER, Block, pointer, whole
 from synapse.view.view import View
 
 FIRST, MORE = "client", "client-more"  # templates
 LEAST_CAP = 1_000  # characters; a client that takes less is given nothing
 LEAST_SCALE = 0.02  # of what a view may take otherwise
+# tokens of what is important that a conversation begins with, whatever they save: it has forgotten
+# what earlier ones of its agent were shown
+FLOOR = 1_300
+# what a prompt in mid-conversation is given beside what is critical, if it pays
+ASKED = (NAMED, NEAR, ADDRESSED)
 
 
 class Opening(NamedTuple):
@@ -60,15 +66,17 @@ class Context:
         cap: int,
         without: Sequence[str],
         parts: int,
+        begins: bool = True,
     ) -> Opening:
         """Return the view of an agent for a task, divided so that no part is longer than a client
-        takes.
+        takes. `without` are the entries that its conversation has. Where it does not begin, it is
+        given what is critical and what the text's words find.
         """
         if cap < LEAST_CAP:
             return Opening((), _empty_view(agent_memory))
         scale = 1.0
         while scale > LEAST_SCALE:
-            view = self._view(agent, agent_memory, text, without, scale)
+            view = self._view(agent, agent_memory, text, without, scale, begins)
             texts = self._divide(agent, view, cap) if view.included else ()
             if len(texts) <= parts and all(self.length(text) <= cap for text in texts):
                 return Opening(texts, view)
@@ -82,8 +90,12 @@ class Context:
         text: str,
         without: Sequence[str],
         scale: float,
+        begins: bool,
     ) -> View:
-        worth = selection.worth(selection.expected(agent.role, ()), scale)
+        of = selection.expected(agent.role, ())
+        if not begins:
+            of = of._replace(chances={kind: of.chances[kind] for kind in ASKED})
+        worth = selection.worth(of, scale, FLOOR if begins else 0)
         options: dict[str, Any] = {
             "about": text,
             "without": frozenset(without),

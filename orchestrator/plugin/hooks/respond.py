@@ -18,8 +18,9 @@ from orchestrator.plugin.sessions import spawns, state
 from orchestrator.plugin.sessions.runs import ClientRuns
 from orchestrator.plugin.sessions.settings import clients
 from orchestrator.plugin.sessions.state import MAIN, ClientSession, Worker
-from orchestrator.plugin.sessions.sweep import sweep
+from orchestrator.plugin.sessions.sweep import end_emptied, sweep
 from orchestrator.plugin.transcripts.transcript import child_transcript
+from orchestrator.runs.files.lease import client_holder
 from orchestrator.runs.task import Outcome
 from orchestrator.sessions.wake import BESIDE
 from synapse.core import Memory
@@ -78,6 +79,7 @@ class _Answer:
         """Return the reply, and the text of a second hook."""
         answers: Mapping[str, Callable[[], Reply]] = {
             "start": self._start,
+            "compact": self._compact,
             "prompt": self._prompt,
             "woken": self._woken,
             "before": self._before,
@@ -106,16 +108,26 @@ class _Answer:
         conversation still has.
         """
         earlier = self.session.workers.get(MAIN)
-        if earlier is not None and self.event.source == "clear":
-            self.workers.end_all(self.event.client)
-            self.workers.store.refresh()  # so that another run begins
+        if self.event.source == "clear":
+            pid = self.event.pid if self.facts.renames else None
+            end_emptied(self.workers, client_holder(pid) if pid else "")
         worker = self.workers.of(self.event)
         worker.transcript = self.event.transcript or worker.transcript
         if earlier is not None and self.event.source == "resume":
+            self.workers.note_written(earlier)
             worker.add("seen", earlier.seen)  # its conversation has them
         elif self.event.source == "compact":
-            worker.seen = []
+            worker.forget(self.workers.cursor())
         return self._open(worker, "")
+
+    def _compact(self) -> Reply:
+        """Answer that a conversation is about to be emptied where no start follows: it is given its
+        view with the next event that takes it.
+        """
+        worker = self.workers.of(self.event)
+        worker.forget(self.workers.cursor())
+        worker.opened = False
+        return NOTHING
 
     def _agent_start(self) -> Reply:
         """Answer the begin of a sub-agent: its view, by the words of its task."""
@@ -136,6 +148,7 @@ class _Answer:
         agent = self.workers.reader(worker)
         agent_memory = self.workers.agent_memory(worker)
         parts = self.facts.parts if parts is None else parts
+        self.workers.note_written(worker)
         opening = self.context.opening(
             agent, agent_memory, text, self.event_facts.cap, worker.seen, parts
         )
@@ -161,8 +174,9 @@ class _Answer:
         agent = self.workers.reader(worker)
         agent_memory = self.workers.agent_memory(worker)
         room = self.event_facts.cap - self.facts.length(news) - 1
+        self.workers.note_written(worker)
         opening = self.context.opening(
-            agent, agent_memory, self.event.prompt, room, worker.seen, 1
+            agent, agent_memory, self.event.prompt, room, worker.seen, 1, begins=False
         )
         self.context.note_shown(worker, opening.view, "prompt")
         return Reply(context="\n".join(filter(None, (news, *opening.parts))))
@@ -276,7 +290,11 @@ class _Answer:
     # -- ends --------------------------------------------------------------------------------------
 
     def _agent_stop(self) -> Reply:
-        """Answer a sub-agent that would end: with news it has to know, or write its result."""
+        """Answer a sub-agent that would end: with news it has to know, or write its result. One
+        that never began is its client's own, such as the writer of a summary: it leaves nothing.
+        """
+        if (self.event.agent or MAIN) not in self.session.workers:
+            return NOTHING
         worker = self.workers.of(self.event)
         if text := self._pressing_news(worker):
             return Reply(again=text)

@@ -57,7 +57,9 @@ def _worker(
         if caller_id in session.workers and caller_id != MAIN:
             return session, session.workers[caller_id]
         key = session.calls.get(caller.call or "")
-        if key in session.workers and caller_id in ("", session.session):
+        # The id of a session that was emptied is all that a server of its process may know.
+        is_own = caller_id in ("", session.session) or session.holder == holder
+        if key in session.workers and is_own:
             return session, session.workers[key]
         if main is not None and caller_id == session.session:
             return session, main

@@ -26,6 +26,7 @@ from orchestrator.runs.task import Outcome, Task
 from synapse.agent_memory import AgentMemory
 from synapse.core import Memory
 from synapse.errors import Conflict, SynapseError
+from synapse.index.pages import Filter
 from synapse.model.agents import Agent
 from synapse.privacy.personal import concealed
 
@@ -74,7 +75,7 @@ class ClientRuns:
             run = self._running_run(event.client, key)
             if run is None:
                 run = self._begin_run(event, key, kind, text, parent)
-        worker = Worker(run.agent, run.id, run.epoch, kind, self._cursor())
+        worker = Worker(run.agent, run.id, run.epoch, kind, self.cursor())
         worker.transcript = event.transcript
         # A session that is gone on with has its earlier runs in the same transcript.
         if key == MAIN:
@@ -96,7 +97,21 @@ class ClientRuns:
             doubts = self._memory_of(one).access.doubts()
             self._memory_of(other).access.noticed_ids(doubts)
 
-    def _cursor(self) -> int:
+    def note_written(self, worker: Worker) -> None:
+        """Note what a worker wrote itself since it last forgot: its conversation has it."""
+        wanted = Filter(author=worker.agent, mail=True)
+        with self.store.snapshot(late=True) as snap:
+            entries = snap.page(self.reader(worker), wanted, self.store.clock())
+        worker.add(
+            "seen",
+            [
+                entry.id
+                for entry in entries
+                if entry.run == worker.run and entry.seq > worker.forgot
+            ],
+        )
+
+    def cursor(self) -> int:
         with self.store.snapshot(late=True) as snap:
             return snap.cursor
 
@@ -111,7 +126,7 @@ class ClientRuns:
         agent = self._free_agent(agent_name, key == MAIN)
         text = text[: state.LONGEST] or f"A session of {event.client}"
         task = Task(text, agent.id, project=self.project)
-        id = name(agent.id, event.client, event.session, key, self._cursor())
+        id = name(agent.id, event.client, event.session, key, self.cursor())
         fields = {"engine": event.client, "model": None, "host": HOST}
         fields |= {"attached": event.session, "conversation": key}
         holder = self.session.holder

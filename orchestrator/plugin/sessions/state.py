@@ -33,8 +33,9 @@ class Worker:
     """One conversation of a session, main or a sub-agent's: its run, and what it was given. `due`
     are entries that it is to be told and was not yet; `told` are keys of what it was told once;
     `later` are texts that the event they were for could not take; `at` are the calls that others
-    wait for; `acts` counts what it did since it last ended a turn; `does` and `said` are its last
-    call and its last message.
+    wait for; `forgot` is the place in the log up to which it has forgotten what it wrote; `acts`
+    counts what it did since it last ended a turn; `does` and `said` are its last call and its last
+    message.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class Worker:
         self.epoch = epoch
         self.type = type
         self.cursor = cursor
+        self.forgot = 0
         self.seen: list[str] = []
         self.due: list[str] = []
         self.told: list[str] = []
@@ -73,6 +75,10 @@ class Worker:
             name,
             [*present, *(value for value in values if value not in present)][-MOST:],
         )
+
+    def forget(self, cursor: int) -> None:
+        """Forget what it was shown and wrote up to a place in the log: its context was emptied."""
+        self.forgot, self.seen, self.told = cursor, [], []
 
 
 class ClientSession:

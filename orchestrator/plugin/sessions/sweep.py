@@ -1,4 +1,6 @@
-"""The end of runs whose client is gone without a word. Called by the daemon, and by each start."""
+"""The end of runs whose client is gone without a word, or has emptied their conversation. Called by
+the daemon, and by each start.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,11 @@ from typing import Any
 
 from orchestrator.plugin.sessions import state
 from orchestrator.plugin.sessions.runs import HOST, ClientRuns
-from orchestrator.plugin.sessions.state import ClientSession
+from orchestrator.plugin.sessions.state import MAIN, ClientSession
 from orchestrator.runs.files.lease import lives
 from orchestrator.runs.records import Run, Runs
 from synapse.core import Memory
-from synapse.errors import SynapseError
+from synapse.errors import StoreBusy, SynapseError
 
 GONE, QUIET = "its client is gone", "nothing was heard of it for 12 hours"
 # A client whose server outlives its windows never says that one was closed.
@@ -49,6 +51,29 @@ def sweep(memory: Memory) -> list[str]:
             ],
         )
     return ended
+
+
+def end_emptied(client_runs: ClientRuns, holder: str) -> None:
+    """End the conversation that a client has emptied: the session's own, or the only one that this
+    holder has, where its client goes on under another id and may tell of the end later. Its agent
+    is free for the new one.
+    """
+    session, root = client_runs.session, client_runs.root
+    if MAIN in session.workers:
+        client_runs.end_all(session.client)
+    elif holder:
+        open_sessions = [
+            stored
+            for _, stored in state.stored_sessions(root)
+            if (stored.client, stored.holder) == (session.client, holder)
+            and any(map(client_runs.is_running, stored.workers.values()))
+        ]
+        if len(open_sessions) == 1:
+            client, id = session.client, open_sessions[0].session
+            # where it is held for long, its own end is under way
+            with suppress(StoreBusy), state.hold_session(root, client, id) as emptied:
+                ClientRuns(client_runs.memory, emptied).end_all(client)
+    client_runs.store.refresh()  # so that another run begins
 
 
 def _end_session(memory: Memory, stored: ClientSession) -> list[str]:

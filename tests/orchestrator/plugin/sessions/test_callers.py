@@ -98,6 +98,23 @@ def test_the_call_of_another_session_is_not_taken_for_one_s_own(session, memory)
     assert agent_memory_of(memory, "claude-code", caller(call, "s2"), 1).id == "lead-2"
 
 
+def test_a_server_that_knows_the_id_of_an_emptied_session_acts_for_the_next(
+    session, memory
+):
+    """Claude Code goes on under another id after `/clear`, with the same server."""
+    emptied = runs_of(memory)
+    other = Client(memory, session.folder, "s2")
+    other("SessionStart", source="clear")
+    _, call = other.before(TOOL, {})
+    agent_memory = agent_memory_of(memory, "claude-code", caller(call), os.getpid())
+    assert agent_memory.id == "lead"
+    assert agent_memory.writer.run in runs_of(memory) - emptied
+
+
+def runs_of(memory):
+    return {run.id for run in Runs(memory.store).all()}
+
+
 def test_the_server_writes_as_who_calls_and_no_argument_changes_that(session, memory):
     _, call = session.before(TOOL, {}, "a1")
     words = [

@@ -1,0 +1,267 @@
+"""Conversations of real clients, one after the other: sessions in a row, sub-agents of one type,
+contexts that are emptied. Each is given what is critical and what was decided, and its view and its
+tools are of one agent.
+"""
+
+import json
+
+import pytest
+
+import synapse
+from orchestrator.engines.scripted import Move
+from orchestrator.runs.records import Runs
+from orchestrator.testing.model_server import ModelServer
+from synapse import Agent
+from tests.e2e import test_claude_plugin as claude_code
+from tests.e2e import test_codex_plugin as codex_exec
+from tests.e2e import test_gemini_plugin as gemini_cli
+from tests.e2e.terminal import Terminal
+from tests.e2e.test_codex_window import Window
+
+RULE = "Call /v2/users, never /v1/users."
+DECIDED = tuple(
+    f"Decided: the {name} page uses nav {n}."
+    for n, name in enumerate(("home", "about", "jobs", "press"))
+)
+ALL = (RULE, *DECIDED)
+EMPTIED = ("TASK-COMPACT", "TASK-CLEAR")
+PARTS = ("Look for the first part", "Find out about the second")
+
+
+def given(text):
+    """Return which of the entries stand in what a model was sent, once each."""
+    return [entry for entry in ALL if text.count(entry) == 1]
+
+
+def said_by_user(seen):
+    return "\n".join(m.text for m in seen.messages if m.role == "user")
+
+
+def decide(write):
+    write(RULE, priority="critical")
+    for text in DECIDED:
+        write(text, priority="important")
+
+
+# -- Claude Code -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def project(claude, tmp_path):
+    project = claude_code.Project(claude, tmp_path.resolve())
+    project.orchestrator("install", "claude-code")
+    with synapse.open(project.root) as memory:
+        memory.register(Agent("boss", "project-lead", read=("*",), write=("*",)))
+    decide(project.write)
+    return project
+
+
+def test_three_sessions_and_two_sub_agents_of_a_type_are_each_told(project):
+    def script(seen):
+        if "TASK-1: go on" in said_by_user(seen) and seen.turn < 2:
+            return claude_code.agent(PARTS[seen.turn])
+        return "It is done."
+
+    with ModelServer(script) as server:
+        for session in range(3):
+            project.ask(server.url, f"TASK-{session}: go on")
+        for task in (*(f"TASK-{session}: go on" for session in range(3)), *PARTS):
+            assert given(claude_code.requests(server, task)[0].text) == [*ALL], task
+    agents = [run.agent for run in claude_code.runs(project)]
+    assert sorted(agents) == ["engineer", "engineer", "lead", "lead", "lead"]
+
+
+@pytest.mark.soak
+def test_a_window_that_is_compacted_and_cleared_is_told_again(project):
+    """The client compacts by an agent of its own, which leaves nothing; after `/clear` the tools go
+    on as the agent whose view it is.
+    """
+    tool = "mcp__plugin_synapse_synapse__append"
+    note = {"namespace": "decisions/nav", "body": "The nav is dark."}
+
+    def script(seen):
+        if "TASK-CLEAR" in said_by_user(seen) and seen.turn < 2:
+            select = ("ToolSearch", {"query": f"select:{tool}"})
+            return Move("", ((select, (tool, note))[seen.turn],))
+        return "<summary>It was said.</summary>"
+
+    with ModelServer(script) as server:
+        terminal = Terminal(
+            project.command(), str(project.folder), project.env(server.url)
+        )
+
+        def say(text, until):
+            terminal.type(text)
+            terminal.wait(lambda: False, 1)
+            terminal.type("\r")
+            assert terminal.wait(until), terminal.text[-500:]
+
+        def answered(task):
+            return lambda: (
+                task in str([taken.body for taken in server.journal])
+                and claude_code.idle(project)
+            )
+
+        try:
+            assert terminal.wait(lambda: "1monitor" in terminal.text)
+            say("TASK-MAIN: hello", answered("TASK-MAIN"))
+            say("/compact", lambda: "ompacted" in terminal.text)
+            say("TASK-COMPACT: go on", answered("TASK-COMPACT"))
+            say("/clear", lambda: "SessionEnd" in fired(project))
+            say("TASK-CLEAR: note it", lambda: written(project, "The nav is dark."))
+        finally:
+            terminal.close()
+        for task in ("TASK-MAIN", *EMPTIED):
+            sent = next(
+                str(taken.body["messages"])
+                for taken in server.journal
+                if task in str(taken.body["messages"][-1])
+            )
+            assert given(sent) == [*ALL], task
+            assert "You are `lead` " in sent, task
+    (entry,) = written(project, "The nav is dark.")
+    found = {run.id: run for run in claude_code.runs(project)}
+    assert {run.agent for run in found.values()} == {"lead"}
+    assert len(found) == 2
+    assert entry.author == "lead"
+    assert found[entry.run].task.text.startswith("TASK-CLEAR")
+    assert not claude_code.entries(project, "status/*"), (
+        "the summary is nobody's result"
+    )
+
+
+def fired(project):
+    sessions = claude_code.state.stored_sessions(project.root)
+    return [name for _, session in sessions for name in session.fired]
+
+
+def written(project, body):
+    return [
+        entry
+        for entry in claude_code.entries(project, "decisions/*")
+        if entry.body == body
+    ]
+
+
+# -- Codex -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("model", codex_exec.MODELS)
+def test_three_sessions_of_codex_and_two_sub_agents_are_each_told(codex_project, model):
+    codex = codex_project(codex_exec.leads(lambda seen: "It is found."))
+    decide(lambda text, **fields: codex.write("decisions/nav", text, **fields))
+    for session in range(3):
+        codex.server.journal.clear()
+        codex.codex(model)
+        firsts = {
+            codex_exec.texts(body)
+            for body in codex.requests
+            if not any(item.get("type") == "function_call" for item in body["input"])
+        }
+        assert len(firsts) >= 2, "the main conversation, and its sub-agent"
+        assert [given(text) for text in firsts] == [[*ALL]] * len(firsts), session
+
+
+@pytest.mark.soak
+def test_a_window_of_codex_that_is_compacted_and_cleared_is_told_again(codex_project):
+    codex = codex_project(lambda seen: f"Said after {seen.turn}.")
+    decide(lambda text, **fields: codex.write("decisions/nav", text, **fields))
+    window = Window(codex, "--no-daemon", "--dangerously-bypass-hook-trust")
+
+    def sent(task):
+        """Return what the model was sent with a text of its user; another request asks for a title
+        of the session.
+        """
+        texts = [json.dumps(body["input"]) for body in codex.requests]
+        return [text for text in texts if task in text and "punctuation" not in text]
+
+    try:
+        window.until(lambda _: False, 3)
+        for command, task in (
+            (None, "MAIN-1"),
+            *zip(("/compact", "/clear"), EMPTIED, strict=True),
+        ):
+            if command:
+                window.type(command)
+                window.until(lambda _: False, 8)
+            window.type(f"{task}: go on")
+            assert window.until(lambda _, task=task: sent(task)), window.text()
+            window.until(lambda _: False, 2)
+            assert given(sent(task)[0]) == [*ALL], task
+            assert "You are `lead` " in sent(task)[0], task
+    finally:
+        window.close()
+    assert [run["agent"] for run in codex.runs()] == ["lead", "lead"]
+
+
+# -- Gemini CLI ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def gemini(installed, tmp_path):
+    project = gemini_cli.Project(installed, tmp_path, rules=())
+    project.orchestrator("install", "gemini")
+    decide(project.write)
+    return project
+
+
+@pytest.mark.soak
+def test_three_sessions_of_gemini_and_two_sub_agents_are_each_told(gemini):
+    for session in range(3):
+        found = gemini_cli.completes("The rate is 8 now.")
+        calls = (gemini_cli.SPAWN, gemini_cli.SPAWN) if session == 1 else ()
+        requests = gemini.gemini(gemini_cli.steps(*calls, child=(found,)))
+        firsts = [text for text in requests if "functionCall" not in text]
+        assert len(firsts) == (3 if session == 1 else 1)
+        assert [given(text) for text in firsts] == [[*ALL]] * len(firsts), session
+
+
+@pytest.mark.soak
+def test_a_window_of_gemini_that_is_compressed_and_cleared_is_told_again(gemini):
+    def script(seen):
+        last = seen.messages[-1].text
+        if "state_snapshot" in last:
+            return "<state_snapshot>It was said.</state_snapshot>"
+        return f"Said {seen.turn}: " + " ".join(str(n * 7_919 % 997) for n in range(99))
+
+    with ModelServer(script) as server:
+        env = {
+            "HOME": str(gemini.home),
+            "PATH": gemini.path,
+            "GEMINI_API_KEY": "any",
+            "GOOGLE_GEMINI_BASE_URL": server.url,
+            "GEMINI_CLI_TRUST_WORKSPACE": "true",
+            "TERM": "xterm-256color",
+        }
+        words = ["gemini", "--model", "gemini-2.5-flash", "--yolo"]
+        terminal = Terminal(words, str(gemini.work), env)
+
+        def say(text):
+            terminal.type(text)
+            terminal.wait(lambda: False, 2)
+            terminal.type("\r")
+
+        def sent(task):
+            texts = [str(taken.body.get("contents")) for taken in list(server.journal)]
+            return [text for text in texts if task in text]
+
+        try:
+            assert terminal.wait(lambda: "Typeyourmessage" in terminal.text)
+            terminal.wait(lambda: False, 3)
+            for command, task in (
+                (None, "MAIN-1"),
+                *zip(("/compress", "/clear"), EMPTIED, strict=True),
+            ):
+                if command:
+                    say(command)
+                    terminal.wait(lambda: False, 8)
+                say(f"{task}: go on")
+                assert terminal.wait(lambda task=task: sent(task)), terminal.text[-500:]
+                terminal.wait(lambda: False, 4)
+                assert given(sent(task)[0]) == [*ALL], task
+                assert "You are `lead` " in sent(task)[0], task
+        finally:
+            terminal.close()
+    with synapse.open(str(gemini.root)) as memory:
+        assert [run.agent for run in Runs(memory.store).all()] == ["lead", "lead"]
