@@ -26,7 +26,8 @@ def daemon(root):
 
 
 def test_the_daemon_sends_what_is_declared_while_it_is_up(root, receiver, daemon):
-    from orchestrator.daemon import ask, is_up
+    from orchestrator.daemon import is_up
+    from orchestrator.plugin.daemon import ask
 
     assert wait_for(lambda: is_up(str(root)))
     declare(root, receiver.url)

@@ -67,7 +67,7 @@ def _addressee(call: Call) -> str:
 
 
 def _daemon_is_up(call: Call) -> bool:
-    from orchestrator.daemon import ask
+    from orchestrator.plugin.daemon import ask
 
     try:
         return bool(ask(call.memory.store.root or call.root, "status"))
