@@ -1,6 +1,7 @@
 """Importing and the shell's hot verbs load nothing that they do not use."""
 
 import importlib.util
+import json
 import os
 import subprocess
 import sys
@@ -27,7 +28,7 @@ HEAVY = {
 HEAVY |= {"dataclasses", "inspect", "pathlib", "typing", "hashlib"}
 
 
-def python(*args, cwd):
+def python(*args, cwd, input=None):
     env = {
         key: value
         for key, value in os.environ.items()
@@ -37,6 +38,7 @@ def python(*args, cwd):
         [sys.executable, *args],
         cwd=cwd,
         env=env,
+        input=input,
         capture_output=True,
         text=True,
         timeout=60,
@@ -46,13 +48,13 @@ def python(*args, cwd):
     return done
 
 
-def imported(*args, cwd):
+def imported(*args, cwd, input=None):
     """Top-level modules loaded by a run, beyond those of an empty one."""
-    return _loaded(*args, cwd=cwd) - _loaded("-c", "pass", cwd=cwd)
+    return _loaded(*args, cwd=cwd, input=input) - _loaded("-c", "pass", cwd=cwd)
 
 
-def _loaded(*args, cwd):
-    told = python("-X", "importtime", *args, cwd=cwd).stderr.splitlines()
+def _loaded(*args, cwd, input=None):
+    told = python("-X", "importtime", *args, cwd=cwd, input=input).stderr.splitlines()
     names = (
         line.rpartition("|")[2].strip()
         for line in told
@@ -102,6 +104,30 @@ def workspace(tmp_path):
         cwd=tmp_path,
     )
     return root
+
+
+def test_an_mcp_session_opens_without_the_sdk(workspace):
+    about = {"protocolVersion": "2025-11-25", "capabilities": {}}
+    about["clientInfo"] = {"name": "client", "version": "1"}
+    asked = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
+        {"jsonrpc": "2.0", "id": 3, "method": "resources/list"},
+    ]
+    text = "".join(json.dumps(message) + "\n" for message in asked)
+    words = (
+        "-m",
+        "synapse.cli",
+        "--root",
+        str(workspace),
+        "mcp",
+        "--agent",
+        "eng-backend",
+    )
+    names = imported(*words, cwd=workspace.parent, input=text)
+    assert "synapse" in names
+    assert {name for name in names if third_party(name)} == set()
 
 
 def test_the_check_knows_third_party_from_ours(tmp_path):

@@ -18,24 +18,18 @@ def main(words: list[str]) -> int:
     """Serve until the client closes our standard input, and return the exit code."""
     if PACKAGES not in sys.path:
         sys.path.insert(0, PACKAGES)
-    from orchestrator.plugin import hook
+    from synapse.mcp import installation, is_installed
 
-    try:
-        from synapse.mcp.identity import Opened, as_agent
-        from synapse.mcp.offer import offer
-        from synapse.mcp.server import build
-        from synapse.mcp.transports import serve_stdio
-    except ImportError as error:
-        from synapse.mcp import installation
-
-        sys.stderr.write(
-            f"the memory's tools need the package mcp ({error}): {installation()}\n"
-        )
+    if not is_installed():
+        sys.stderr.write(f"the memory's tools need the package mcp: {installation()}\n")
         return 3
     import synapse
-    from orchestrator.plugin import facts
-    from orchestrator.plugin.sessions.callers import agent_memory_of
+    from orchestrator.plugin import facts, hook
     from synapse.errors import NotFound
+    from synapse.mcp.caller import Caller
+    from synapse.mcp.identity import Opened, as_agent
+    from synapse.mcp.offer import offer
+    from synapse.mcp.opening import Opening
 
     client, lead = words[0], ""
     if "--agent" in words[:-1]:
@@ -58,19 +52,20 @@ def main(words: list[str]) -> int:
     # Some clients make tools of their own of resources and prompts, and send them with every
     # request.
     serves = facts.load(client).raw.get("serves", ("resources", "prompts"))
-    server = build(
-        as_agent(opened, identity)
-        if supervised
-        else lambda caller: agent_memory_of(
-            opened.memory(), client, caller, pid, identity
-        ),
+
+    def identify(caller: Caller) -> synapse.AgentMemory:
+        from orchestrator.plugin.sessions.callers import agent_memory_of
+
+        return agent_memory_of(opened.memory(), client, caller, pid, identity)
+
+    Opening(
+        as_agent(opened, identity) if supervised else identify,
         offer(given=True),
         started=os.environ.get(SESSIONS.get(client, ""), ""),
         given=True,
         resources="resources" in serves,
         prompts="prompts" in serves,
-    )
-    serve_stdio(server)
+    ).serve()
     return 0
 
 

@@ -64,18 +64,12 @@ def mcp(call: Call) -> None:
 
 
 def _serve(call: Call) -> None:
-    try:
-        import mcp.server  # noqa: F401
-    except ImportError as error:
-        from synapse.mcp import installation
+    from synapse.mcp import installation, is_installed
 
-        raise StoreError(
-            f"the MCP server needs the package mcp: {installation()}"
-        ) from error
+    if not is_installed():
+        raise StoreError(f"the MCP server needs the package mcp: {installation()}")
     from synapse.mcp.identity import Opened
     from synapse.mcp.offer import offer, operators_tools
-    from synapse.mcp.server import build
-    from synapse.mcp.transports import serve_http, serve_stdio
     from synapse.trust.bearer import TokenFile
 
     args, opened = call.args, Opened(lambda: call.memory)
@@ -88,19 +82,24 @@ def _serve(call: Call) -> None:
     is_operator = not args.token_file and call.who(args.agent) == OPERATOR
     more = operators_tools(opened.memory) if is_operator else ()
     offered = offer(many(args.tools), args.compat, more=more)
-    server = build(identify, offered, started=os.environ.get(SESSION, ""))
+    started = os.environ.get(SESSION, "")
     if args.http is None:
         # else it would wait for its input to end
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         if call.interactive:
             call.note("an MCP client starts this, and talks to it here; Ctrl-C ends it")
-        serve_stdio(server)
+        from synapse.mcp.opening import Opening
+
+        Opening(identify, offered, started=started).serve()
         return
+    from synapse.mcp.server import build
+    from synapse.mcp.transports import serve_http
+
     if tokens is not None:
         tokens.load()  # a file that cannot be used is said now, not with the first request
     host, port = _address(args.http)
     serve_http(
-        server,
+        build(identify, offered, started=started),
         host,
         port,
         tokens,

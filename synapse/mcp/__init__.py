@@ -15,6 +15,13 @@ import sys
 SDK = "mcp>=2.3,<3"
 
 
+def is_installed() -> bool:
+    """Return whether the SDK is there, without loading it."""
+    from importlib.util import find_spec
+
+    return find_spec("mcp") is not None and find_spec("mcp_types") is not None
+
+
 def installation() -> str:
     """Return the command that installs the SDK where this Python looks for it. Our own name is not
     given: it is not ours on the package index.

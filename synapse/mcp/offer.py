@@ -8,7 +8,6 @@ test holds it within 1,800 tokens.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import entry_points
 from typing import Any, NamedTuple
 
 from synapse import tools
@@ -201,6 +200,8 @@ _WHEN = (
 
 def operators_tools(memory: Callable[[], Memory]) -> list[Tool]:
     """Return the tools that installed packages add for the operator of a workspace."""
+    from importlib.metadata import entry_points
+
     points = sorted(entry_points(group=GROUP), key=lambda point: point.name)
     return [tool for point in points for tool in point.load()(memory)]
 

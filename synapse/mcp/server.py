@@ -22,9 +22,10 @@ from mcp.shared.exceptions import MCPError
 from synapse import tools
 from synapse.agent_memory import AgentMemory
 from synapse.errors import Forbidden, InvalidEntry, InvalidQuery, NotFound, SynapseError
+from synapse.mcp import listing
 from synapse.mcp.caller import READ_ONLY, Caller, Identify
 from synapse.mcp.offer import instructions
-from synapse.mcp.resources import SCHEME, TEXT, Target, target_of, text_of, views
+from synapse.mcp.resources import TEXT, target_of, text_of, views
 from synapse.mcp.subscriptions import Context, Subscriptions, allowed
 from synapse.system.quoting import inline
 from synapse.tools import Tool
@@ -74,10 +75,10 @@ def build(
             "on_get_prompt": handlers.get_prompt,
         }
     return Served(
-        "synapse",
-        version=_version(),
-        title="Synapse",
-        description="Shared memory for teams of agents",
+        listing.SERVER["name"],
+        title=listing.SERVER["title"],
+        description=listing.SERVER["description"],
+        version=listing.version(),
         instructions=instructions(offered, given),
         lifespan=handlers.living,
         on_list_tools=handlers.list_tools,
@@ -110,7 +111,9 @@ class Handlers:
         self._identify = identify
         self._started = started
         self._tools = {tool.name: tool for tool in offered}
-        self._tool_object = [_tool_object(tool) for tool in offered]
+        self._listed = [
+            types.Tool.model_validate(each) for each in listing.tools(offered)
+        ]
         self._threads = anyio.CapacityLimiter(THREADS)
         self._subscriptions = Subscriptions()
 
@@ -128,7 +131,7 @@ class Handlers:
     # -- tools -------------------------------------------------------------------------------------
 
     async def list_tools(self, context: Context, params: Any) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=self._tool_object)
+        return types.ListToolsResult(tools=self._listed)
 
     async def call_tool(
         self, context: Context, params: types.CallToolRequestParams
@@ -168,7 +171,11 @@ class Handlers:
     ) -> types.ListResourcesResult:
         listed = await self._answer(context, views)
         return types.ListResourcesResult(
-            resources=[_resource(target) for target in listed], ttl_ms=0
+            resources=[
+                types.Resource.model_validate(each)
+                for each in listing.resources(listed)
+            ],
+            ttl_ms=0,
         )
 
     async def list_templates(
@@ -301,56 +308,6 @@ def _bug(what: str, error: Exception) -> str:
     return f"Error: {what} failed: this is a bug: {type(error).__name__}; the server's log has more"
 
 
-def _tool_object(tool: Tool) -> types.Tool:
-    hints = types.ToolAnnotations(
-        read_only_hint=not tool.writes, destructive_hint=False, open_world_hint=False
-    )
-    return types.Tool(
-        name=tool.name,
-        description=tool.description,
-        input_schema=dict(tool.schema),
-        annotations=hints,
-    )
-
-
-def _resource(target: Target) -> types.Resource:
-    description = f"What {target.name} should know now, from the shared memory"
-    return types.Resource(
-        uri=target.uri,
-        name=f"{target.kind}-{target.name}",
-        description=description,
-        mime_type=TEXT,
-    )
-
-
-def _version() -> str:
-    from importlib.metadata import version
-
-    return version("synapse-orchestrator")
-
-
-_TEMPLATES = [
-    types.ResourceTemplate(
-        uri_template=f"{SCHEME}view/{{agent}}",
-        name="view",
-        description="What an agent should know now: your own view, by your agent's id",
-        mime_type=TEXT,
-    ),
-    types.ResourceTemplate(
-        uri_template=f"{SCHEME}entry/{{id}}",
-        name="entry",
-        description="One entry, fact or message, whole",
-        mime_type=TEXT,
-    ),
-]
+_TEMPLATES = [types.ResourceTemplate.model_validate(each) for each in listing.TEMPLATES]
 _BRIEFING_TOOL = next(tool for tool in tools.CLIENTS if tool.name == BRIEFING)
-_PROMPT = types.Prompt(
-    name=BRIEFING,
-    title="Briefing",
-    description="What the shared memory holds for you now, and for a task where you name one",
-    arguments=[
-        types.PromptArgument(
-            name="task", description="your task, in your own words", required=False
-        )
-    ],
-)
+_PROMPT = types.Prompt.model_validate(listing.PROMPT)

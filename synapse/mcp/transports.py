@@ -12,11 +12,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import anyio
+import mcp_types as types
 from mcp.server import Server
 from mcp.server.auth.middleware.bearer_auth import BearerAuthBackend
 from mcp.server.auth.provider import AccessToken
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
+from mcp.shared._stream_protocols import ReadStream, WriteStream
+from mcp.shared.message import SessionMessage
 from starlette.applications import Starlette
 from starlette.middleware.authentication import AuthenticationMiddleware
 
@@ -27,15 +30,57 @@ from synapse.trust.bearer import TokenFile
 PATH = "/mcp"
 
 
-def serve_stdio(server: Server[Any]) -> None:
-    """Serve one client until it closes our standard input."""
+def serve_stdio(server: Server[Any], begun: Sequence[bytes] = ()) -> None:
+    """Serve one client until it closes our standard input. `begun` are lines of it that were read
+    already: the first is its handshake if there are more, and was answered.
+    """
     _log_to_stderr()
-    anyio.run(_over_stdio, server)
+    anyio.run(_over_stdio, server, begun)
 
 
-async def _over_stdio(server: Server[Any]) -> None:
-    async with stdio_server() as (incoming, outgoing):
-        await server.run(incoming, outgoing, server.create_initialization_options())
+async def _over_stdio(server: Server[Any], begun: Sequence[bytes]) -> None:
+    options = server.create_initialization_options()
+    async with (
+        stdio_server() as (incoming, outgoing),
+        anyio.create_task_group() as tasks,
+    ):
+        lines, read = anyio.create_memory_object_stream[SessionMessage | Exception]()
+        write, answers = anyio.create_memory_object_stream[SessionMessage]()
+        tasks.start_soon(_pass_on, begun, incoming, lines)
+        tasks.start_soon(_pass_back, answers, outgoing, len(begun) > 1)
+        await server.run(read, write, options)
+
+
+async def _pass_on(
+    begun: Sequence[bytes],
+    incoming: ReadStream[SessionMessage | Exception],
+    lines: WriteStream[SessionMessage | Exception],
+) -> None:
+    """Pass what was read before, and then all that comes."""
+    async with lines:
+        for line in begun:
+            try:
+                message = types.jsonrpc_message_adapter.validate_json(
+                    line, by_name=False
+                )
+                await lines.send(SessionMessage(message))
+            except ValueError as error:
+                await lines.send(error)
+        async for item in incoming:
+            await lines.send(item)
+
+
+async def _pass_back(
+    answers: ReadStream[SessionMessage],
+    outgoing: WriteStream[SessionMessage],
+    is_begun: bool,
+) -> None:
+    """Pass the answers, without that to a handshake that was answered: it is the first."""
+    async with outgoing:
+        if is_begun:
+            await answers.receive()
+        async for item in answers:
+            await outgoing.send(item)
 
 
 def serve_http(

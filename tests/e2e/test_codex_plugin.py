@@ -106,6 +106,14 @@ def of_child(body):
 # -- what its agents are given, and leave ----------------------------------------------------------
 
 
+def test_the_first_request_has_the_tools_of_the_memory(codex_project):
+    codex = codex_project(lambda seen: "Done.")
+    codex.codex(OLD)
+    first, *_ = codex.requests
+    names = json.dumps(first["tools"])
+    assert all(name in names for name in ("memory_search", "report_blocker"))
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_main_and_sub_agent_start_with_their_views_and_leave_entries(
     codex_project, model

@@ -26,6 +26,7 @@ from synapse.errors import InvalidEntry
 from synapse.mcp.caller import Caller
 from synapse.mcp.changes import Subscriber, Watch
 from synapse.mcp.offer import instructions, offer
+from synapse.mcp.opening import REVISIONS, Opening
 from synapse.mcp.resources import Target
 from synapse.mcp.server import build
 from synapse.model.agents import Agent
@@ -370,6 +371,84 @@ def test_every_tool_is_called(command, root, revision):
             ]
 
     run(body())
+
+
+REQUESTS = (
+    ("ping", None),
+    ("tools/list", {}),
+    ("prompts/list", {"_meta": {"progressToken": 1}}),
+    ("resources/list", None),
+    ("resources/templates/list", None),
+)
+
+
+def answers(service, revision, **more):
+    """What a server says to the first requests of a session over standard streams, and whether the
+    SDK was loaded for that.
+    """
+    about = {"protocolVersion": revision, "capabilities": {}} | more
+    about["clientInfo"] = {"name": "a client", "version": "1", "title": "A client"}
+    asked = [
+        {"jsonrpc": "2.0", "id": f"é{number}", "method": method}
+        | ({} if params is None else {"params": params})
+        for number, (method, params) in enumerate((("initialize", about), *REQUESTS))
+    ]
+    asked.insert(1, {"jsonrpc": "2.0", "method": "notifications/initialized"})
+    pipe, words = subprocess.PIPE, [sys.executable, "-c", service]
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe) as server:
+        server.stdin.writelines(
+            json.dumps(message).encode() + b"\n" for message in asked
+        )
+        server.stdin.flush()
+        said = [
+            json.loads(server.stdout.readline()) for message in asked if "id" in message
+        ]
+        rest, told = server.communicate(timeout=60)
+    assert (server.returncode, rest) == (0, b""), told
+    return sorted(said, key=lambda answer: answer["id"]), b"with the SDK" in told
+
+
+@pytest.mark.parametrize("options", ["", "given=True, resources=False, prompts=False"])
+@pytest.mark.parametrize("revision", [*REVISIONS, "1999-01-01"])
+def test_the_opening_is_answered_as_by_the_sdk_and_without_it(root, revision, options):
+    service = (
+        "import sys, synapse\n"
+        "from synapse.mcp.offer import offer\n"
+        "from synapse.mcp.opening import Opening\n"
+        f"memory = synapse.open({root!r}).as_agent('eng')\n"
+        f"Opening(lambda caller: memory, offer(), {options}).serve()\n"
+        "print('with the SDK' if 'mcp' in sys.modules else '', file=sys.stderr)\n"
+    )
+    own, loaded = answers(service, revision)
+    # of resources that are not served the SDK says so itself
+    assert loaded == ("resources=False" in options)
+    by_sdk, loaded = answers(service, revision, _meta={})
+    assert (own, True) == (by_sdk, loaded)
+    assert len(own) == len(REQUESTS) + 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"\xff",
+        b"[" * 100_000,
+        b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",'
+        b'"capabilities":{},"clientInfo":{"name":"\\ud800","version":"1"}}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}',
+        b'{"jsonrpc":"2.0","id":true,"method":"ping"}',
+        b'{"jsonrpc":"2.0","method":"notifications/initialized"}',
+    ],
+)
+def test_what_is_of_another_form_is_left_to_the_sdk(line):
+    assert Opening(lambda caller: None, offer()).answer(line) is None
+
+
+def test_the_revisions_are_those_of_the_sdk():
+    from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+
+    assert REVISIONS == HANDSHAKE_PROTOCOL_VERSIONS
 
 
 @pytest.mark.parametrize("revision", MODES)
