@@ -26,6 +26,7 @@ HEAVY = {
     "rich",
 }
 HEAVY |= {"dataclasses", "inspect", "pathlib", "typing", "hashlib"}
+SLOW = {"asyncio", "concurrent", "logging", "ssl", "subprocess", "importlib.metadata"}
 
 
 def python(*args, cwd, input=None):
@@ -173,3 +174,26 @@ def test_hot_verbs_import_nothing_heavy(workspace, verb):
     assert "synapse" in names
     assert {name for name in names if third_party(name)} == set()
     assert names & HEAVY == set()
+
+
+def test_a_hook_that_answers_by_itself_loads_what_it_needs(workspace):
+    hook = Path(__file__).parents[1] / "orchestrator/plugin/hook.py"
+    folder = workspace.parent
+
+    def words(name, **fields):
+        event = {"session_id": "s1", "cwd": str(folder), "hook_event_name": name}
+        event |= {"tool_use_id": "c1", "tool_input": {"file_path": f"{folder}/a.py"}}
+        text = json.dumps(event | {"tool_name": "Read"} | fields)
+        return ("-I", "-S", str(hook), "claude-code"), {"cwd": folder, "input": text}
+
+    start, options = words("SessionStart", source="startup")
+    python(*start, **options)
+    assert list((workspace / "runs/.clients").glob("*.json"))
+    for name in ("PreToolUse", "PostToolUse"):
+        command, options = words(name, tool_response="text")
+        names = imported(*command, **options)
+        assert "orchestrator" in names
+        assert {name for name in names if third_party(name)} - {
+            "sitecustomize"
+        } == set()
+        assert names & (HEAVY | SLOW) - {"typing"} == set()

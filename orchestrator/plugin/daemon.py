@@ -70,12 +70,12 @@ class SessionDaemon:
         self._answering: set[asyncio.Task[None]] = set()
         # While this is open, no other folder gets the place of the workspace on its disk.
         self._folder = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        held = hook.hold_daemon(self.root) if lock is None else lock
-        if held is None:
+        lock = hook.hold_daemon(self.root) if lock is None else lock
+        if lock is None:
             raise Conflict(UP_ALREADY)
-        self._lock = held
-        os.ftruncate(held, 0)
-        os.pwrite(held, b"%d" % os.getpid(), 0)
+        self._lock = lock
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, b"%d" % os.getpid(), 0)
 
     async def run(self) -> None:
         """Run until somebody asks it to go down, or nobody needs it any more."""

@@ -192,8 +192,8 @@ def daemon_file(root: str, kind: str) -> str:
     state = os.environ.get("XDG_STATE_HOME", "")
     if not os.path.isabs(state):
         state = os.path.expanduser("~/.local/state")
-    place = os.stat(root)
-    name = f"{place.st_dev:x}-{place.st_ino:x}.{kind}"
+    folder = os.stat(root)
+    name = f"{folder.st_dev:x}-{folder.st_ino:x}.{kind}"
     return os.path.join(state, "synapse", "daemons", name)
 
 

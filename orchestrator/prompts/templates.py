@@ -41,7 +41,6 @@ class Templates:
 
     def __init__(self, root: str | None = None) -> None:
         self.folder = os.path.join(root, "prompts") if root else None
-        self._shipped: Sources = dict(_sources(_package()))
         self._seen: Signature | None = None
         self._environment: Sandbox | None = None
         self._sources: Sources = {}
@@ -90,7 +89,7 @@ class Templates:
         signature = _signature(self.folder) if self.folder else ()
         if signature == self._seen and self._environment is not None:
             return
-        sources = self._shipped | (
+        sources = dict(_sources(_package())) | (
             dict(_sources(self.folder, os.path.dirname(self.folder)))
             if self.folder and signature
             else {}

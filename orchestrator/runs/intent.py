@@ -8,7 +8,8 @@ it only causes a warning.
 from __future__ import annotations
 
 import unicodedata
-from hashlib import sha256
+
+from synapse.system.digest import sha256
 
 ALIKE = 0.8  # from here on, two tasks are alike enough to warn
 _SHINGLE = 2
@@ -22,7 +23,7 @@ def intent_of(
     """
     identity = ("task", agent, text) if intent is None else ("intent", "", intent)
     fields = (project or "", *identity[:2], " ".join(words(identity[2])))
-    return sha256("\0".join(fields).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return sha256("\0".join(fields).encode("utf-8", "surrogatepass"))[:32]
 
 
 def words(text: str) -> list[str]:

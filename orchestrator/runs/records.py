@@ -5,7 +5,6 @@ change is refused under the log's lock, and recorded as refused.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from hashlib import sha256
 from typing import Any, NamedTuple
 
 from orchestrator.runs.task import Task
@@ -13,6 +12,7 @@ from synapse.access.writer import Writer
 from synapse.model.agents import Agent
 from synapse.model.records import Guard, Record, fence
 from synapse.store import Store
+from synapse.system.digest import sha256
 
 # what the end of a run said, of one that goes on
 _NOT_ENDED: dict[str, Any] = {
@@ -96,7 +96,7 @@ def name(agent: str, *origin: object) -> str:
     """Return the id of a run: its agent and a digest of its origin. Equal origins give equal
     names.
     """
-    digest = sha256(repr(origin).encode()).hexdigest()[:10]
+    digest = sha256(repr(origin).encode())[:10]
     return f"{agent[:50]}-{digest}"
 
 

@@ -14,6 +14,8 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
+from synapse.system.pattern import later
+
 LEAST = 2  # words of a subject
 
 _ARTICLES = ("a", "an", "the")
@@ -21,8 +23,8 @@ _ARTICLES = ("a", "an", "the")
 _POINTING = frozenset(
     "i me my we our it its this that these those here there such".split()
 )
-_DONE = re.compile(r"Done: (?:\S+ is done\. )?")
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|\s*\n\s*")
+_DONE = later(r"Done: (?:\S+ is done\. )?")
+_SENTENCE = later(r"(?<=[.!?])\s+|\s*\n\s*")
 _UNITS = (
     "% px pt s sec secs second seconds ms us µs ns m min mins minute minutes h hour hours d day"
     " days week weeks b kb mb gb tb kib mib gib tib byte bytes bit bits hz khz mhz ghz"
@@ -38,13 +40,13 @@ _NAME = (
 _VALUE = rf"(?P<quote>[`\"']?)(?:{_FIGURE}|{_NAME})(?P=quote)"
 _IS = r"(?:\s+is(?:\s+now)?\s+|\s*[:=]\s+|\s+=\s*)"
 _FORMS = tuple(
-    re.compile(rf"(?i:{form})[.!]?")
+    later(rf"(?i:{form})[.!]?")
     for form in (
         rf"(?P<subject>[^.!?:=]+?){_IS}{_VALUE}",
         rf"use\s+{_VALUE}\s+for\s+(?P<subject>[^.!?:=]+)",
     )
 )
-_ALONE = re.compile(rf"(?i:(?:it\s+is\s+)?{_VALUE})[.!]?")
+_ALONE = later(rf"(?i:(?:it\s+is\s+)?{_VALUE})[.!]?")
 
 
 def states_value(body: str, topic: str | None, words: str) -> bool:

@@ -12,7 +12,6 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from orchestrator.engines.protocol import Message
 from synapse.authority import is_merged, is_own, visible, wakes
 from synapse.model.agents import OPERATOR, Agent
 from synapse.model.condense import specifics
@@ -26,6 +25,8 @@ from synapse.view.relevance import clauses, concerns, forms
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
+
+    from orchestrator.engines.protocol import Message
 
 QUOTA = 10  # wakes that one author causes in a minute; what is over is told late
 LATE_TURNS = 10  # entries over the quota for which one run takes a turn of its own

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Mapping, Sequence
-from hashlib import file_digest, sha256
 from math import ceil
 from typing import Any, NamedTuple
 
@@ -28,6 +27,7 @@ from synapse.model.conditions import is_due
 from synapse.model.entry import RANK, SECOND, Draft, Entry
 from synapse.model.records import Record
 from synapse.store import Store
+from synapse.system.digest import sha256
 from synapse.view import block, clauses
 
 BUSY = "busy"  # instead of an entry's id: it was told that somebody is at it
@@ -406,6 +406,8 @@ def _digest(descriptor: int) -> str | None:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
             return None
+        from hashlib import file_digest
+
         return file_digest(file, "sha256").hexdigest()
 
 
@@ -423,4 +425,4 @@ def _short(result: _Result) -> str:
 
 
 def _sha(text: str) -> str:
-    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return sha256(text.encode("utf-8", "surrogatepass"))

@@ -12,13 +12,13 @@ import os
 import re
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping
-from hashlib import sha256
 from typing import Any, NamedTuple
 
 from synapse.errors import InvalidEntry
 from synapse.index.full_text import terms
 from synapse.model.condense import Shape, Turn, condense
 from synapse.model.entry import parse_ttl
+from synapse.system.digest import sha256
 
 LONG = 1_200  # characters, about 300 tokens: a longer result is passed on condensed
 SHORT = 400  # characters of one that was condensed, about 100 tokens
@@ -162,7 +162,7 @@ def act_of(
     text = json.dumps(
         [name, folded], ensure_ascii=False, sort_keys=True, separators=(",", ":")
     )
-    digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+    digest = sha256(text.encode("utf-8", "surrogatepass"))[:24]
     listed = ", ".join(f"{key}={_worded(value)}" for key, value in folded.items())
     work = f"{name}: {listed}" if listed else name
     if len(work) > NAME:

@@ -8,11 +8,11 @@ is a line of the conversation.
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 
+from synapse.system.pattern import later
 from synapse.system.typed import NamedTuple
 
 Count = Callable[[str], int]
@@ -21,14 +21,14 @@ _BARE = frozenset("{ } [ ] }, ],".split())
 # No pattern looks at a character more than a few times, whatever the text: letters that lead to no
 # figure are not looked at again from the next of them, and a word that no name begins with is
 # passed whole.
-_FIGURE = re.compile(
+_FIGURE = later(
     r"https?://[^\s)\]>\"']+"  # addresses
     r"|(?<![A-Za-z])[A-Za-z]*+[\d_][\w.-]{2,}|\d[\d,.]{2,}"  # identifiers, versions, figures
 )
-_NAME = re.compile(r"([A-Z][\w’'-]++)(?:\s+[A-Z][\w’'-]+)+|[A-Z][\w’'-]*+")
-_WORD_OF_NAME = re.compile(r"[A-Z][\w’'-]++")
-_CAPITAL = re.compile("[A-Z]")
-_WORD = re.compile(r"[^\W\d_][\w'-]{2,}|\d[\d.,]*")
+_NAME = later(r"([A-Z][\w’'-]++)(?:\s+[A-Z][\w’'-]+)+|[A-Z][\w’'-]*+")
+_WORD_OF_NAME = later(r"[A-Z][\w’'-]++")
+_CAPITAL = later("[A-Z]")
+_WORD = later(r"[^\W\d_][\w'-]{2,}|\d[\d.,]*")
 
 
 class Turn(NamedTuple):

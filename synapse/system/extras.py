@@ -6,8 +6,6 @@ Our own name is not given: it is not ours on the package index.
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
 TEAM, SERVER, CLIENT = "team", "server", "client"
 EXTRAS = {
     "anthropic": TEAM,
@@ -31,6 +29,8 @@ def installation(extra: str) -> str:
 
 def demand(package: str) -> None:
     """Raise ModuleNotFoundError where a package is not installed; import nothing."""
+    from importlib.util import find_spec
+
     if find_spec(package) is None:
         raise ModuleNotFoundError(f"No module named {package!r}", name=package)
 

@@ -129,12 +129,12 @@ def _detach(call: Call) -> None:
 
 def _server_words(args: Any) -> list[str]:
     """Return the options of the server as another process takes them."""
-    words = ["--serve", "--host", args.host, "--port", args.port]
+    options = ["--serve", "--host", args.host, "--port", args.port]
     if args.token_file:
-        words += ["--token-file", os.path.abspath(os.path.expanduser(args.token_file))]
+        options += ["--token-file", os.path.abspath(os.path.expanduser(args.token_file))]
     for names in args.hosts or ():
-        words += ["--hosts", names]
-    return words + ["--trust-local"] * args.trust_local
+        options += ["--hosts", names]
+    return options + ["--trust-local"] * args.trust_local
 
 
 def _await_status(

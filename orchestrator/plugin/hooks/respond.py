@@ -24,7 +24,6 @@ from orchestrator.runs.files.lease import client_holder
 from orchestrator.runs.task import Outcome
 from orchestrator.sessions.wake import BESIDE
 from synapse.core import Memory
-from synapse.tools import blocker_of
 
 
 def respond(memory: Memory, facts: Facts, event: Event) -> tuple[Reply, str]:
@@ -338,6 +337,8 @@ class _Answer:
 
 def _outcome(message: str) -> Outcome:
     """Return the outcome that a last message tells: done, or blocked by what it names."""
+    from synapse.tools import blocker_of  # with all tools, which no other event needs
+
     blocker = blocker_of(message)
     if blocker:
         return Outcome("blocked", message, blocker)

@@ -10,7 +10,6 @@ from typing import Any
 from orchestrator.engines.protocol import Usage
 from orchestrator.plugin.sessions.state import Worker
 from orchestrator.plugin.transcripts.transcript import Spent
-from orchestrator.spend import prices
 from synapse.core import Memory
 
 CHARACTERS = 4  # of prose in a token, about
@@ -63,6 +62,8 @@ def _cost(usage: Usage, model: str | None, memory: Memory) -> float | None:
     """Return what the client says that it cost, else what it cost by the price list."""
     if usage.cost is not None or not model:
         return usage.cost
+    from orchestrator.spend import prices
+
     own_prices = prices.declared(dict(memory.store.settings.other))
     price = prices.price(model, at=memory.store.clock(), given=own_prices)
     return prices.cost(price, usage) if price else None

@@ -18,7 +18,6 @@ from orchestrator.plugin.sessions.figures import figures_of, run_figures
 from orchestrator.plugin.sessions.settings import Clients, clients, member
 from orchestrator.plugin.sessions.state import MAIN, ClientSession, Worker
 from orchestrator.plugin.transcripts.transcript import await_message, spent
-from orchestrator.runs import writeback
 from orchestrator.runs.files.folder import OUTPUT, Folder
 from orchestrator.runs.files.lease import client_holder, lives
 from orchestrator.runs.records import Run, Runs, name
@@ -188,6 +187,8 @@ class ClientRuns:
         """Write what a worker leaves into the memory, once for each part of its run, and return
         the entry's id.
         """
+        from orchestrator.runs import writeback
+
         file = f"turn-{part}.md" if part else OUTPUT
         if outcome.text:
             Folder(self.root, worker.run).make().write(file, outcome.text, sync=False)
@@ -214,6 +215,8 @@ class ClientRuns:
         With `silent` it leaves no entry: what it did has been written turn by turn. One that was
         asked to stop has not done its work then, whatever its client says.
         """
+        from orchestrator.runs import writeback
+
         worker = self.session.workers[key]
         if self.is_running(worker):
             run, entry = self.run(worker), None

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import json
 import re
-from hashlib import sha256
 
 from orchestrator.plugin.facts import ToolFacts
 from orchestrator.plugin.facts.event import Event
 from orchestrator.plugin.sessions.state import LONGEST, ClientSession
 from orchestrator.runs.task import Outcome
+from synapse.system.digest import sha256
 
 CALL = "call-"
 ENDED = "its call has not come to an end"
@@ -88,7 +88,7 @@ def read_outcome(tool: ToolFacts, result: str) -> Outcome | str:
 
 def key_of(prompt: str) -> str:
     """Return what a prompt is known by."""
-    return sha256(prompt.encode("utf-8", "replace")).hexdigest()[:20]
+    return sha256(prompt.encode("utf-8", "replace"))[:20]
 
 
 def _only_text(text: str) -> str:

@@ -12,12 +12,12 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from hashlib import sha256
 from typing import Any, TypeVar
 
 from synapse.errors import StoreBusy, StoreError
 from synapse.privacy.secrets import mask_json
 from synapse.system import plain_files
+from synapse.system.digest import sha256
 
 T = TypeVar("T")
 FOLDER = os.path.join("runs", ".clients")
@@ -118,9 +118,7 @@ class ClientSession:
 
 def path_of(root: str, client: str, session: str) -> str:
     """Return the file of a session."""
-    return os.path.join(
-        root, FOLDER, f"{client}-{sha256(session.encode()).hexdigest()[:16]}.json"
-    )
+    return os.path.join(root, FOLDER, f"{client}-{sha256(session.encode())[:16]}.json")
 
 
 @contextmanager

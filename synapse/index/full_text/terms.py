@@ -11,13 +11,15 @@ import re
 import unicodedata
 from functools import lru_cache
 
+from synapse.system.pattern import later
+
 MAX_TEXT = 10_000  # characters of a question that are read
 MAX_WORDS = 48  # distinct words of it that are looked for
 
 _WORD = re.compile(r"[^\W_]+")
-_CYRILLIC = re.compile("[а-яё]+")
+_CYRILLIC = later("[а-яё]+")
 # written without spaces
-_SCRIPT = re.compile("([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff])")
+_SCRIPT = later("([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff])")
 
 # What says nothing of what a text is about: the lists in common use, and the pieces that
 # apostrophes leave.
@@ -123,24 +125,22 @@ def root(stem: str) -> str:
 # -- Russian ---------------------------------------------------------------------------
 
 _VOWELS = "аеиоуыэюя"
-_REST = re.compile(f"^(.*?[{_VOWELS}])(.*)$")
-_GERUND = re.compile("((ив|ивши|ившись|ыв|ывши|ывшись)|((?<=[ая])(в|вши|вшись)))$")
-_REFLEXIVE = re.compile("(ся|сь)$")
-_ADJECTIVE = re.compile(
+_REST = later(f"^(.*?[{_VOWELS}])(.*)$")
+_GERUND = later("((ив|ивши|ившись|ыв|ывши|ывшись)|((?<=[ая])(в|вши|вшись)))$")
+_REFLEXIVE = later("(ся|сь)$")
+_ADJECTIVE = later(
     "(ее|ие|ые|ое|ими|ыми|ей|ий|ый|ой|ем|им|ым|ом|его|ого|ему|ому|их|ых|ую|юю|ая|яя|ою|ею)$"
 )
-_PARTICIPLE = re.compile("((ивш|ывш|ующ)|((?<=[ая])(ем|нн|вш|ющ|щ)))$")
-_VERB = re.compile(
+_PARTICIPLE = later("((ивш|ывш|ующ)|((?<=[ая])(ем|нн|вш|ющ|щ)))$")
+_VERB = later(
     "((ила|ыла|ена|ейте|уйте|ите|или|ыли|ей|уй|ил|ыл|им|ым|ен|ило|ыло|ено|ят|ует|уют|ит|ыт|ены|ить|ыть|ишь|ую|ю)"
     "|((?<=[ая])(ла|на|ете|йте|ли|й|л|ем|н|ло|но|ет|ют|ны|ть|ешь|нно)))$"
 )
-_NOUN = re.compile(
+_NOUN = later(
     "(а|ев|ов|ие|ье|е|иями|ями|ами|еи|ии|и|ией|ей|ой|ий|й|иям|ям|ием|ем|ам|ом|о|у|ах|иях|ях|ы|ь|ию|ью|ю|ия|ья|я)$"
 )
-_DERIVED = re.compile(
-    f"(?<=.)[^{_VOWELS}][{_VOWELS}]+[^{_VOWELS}]+[{_VOWELS}].*(?<=о)сть?$"
-)
-_SUPERLATIVE = re.compile("ейше?$")
+_DERIVED = later(f"(?<=.)[^{_VOWELS}][{_VOWELS}]+[^{_VOWELS}]+[{_VOWELS}].*(?<=о)сть?$")
+_SUPERLATIVE = later("ейше?$")
 
 
 @lru_cache(16_384)
