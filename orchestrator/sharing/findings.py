@@ -35,6 +35,10 @@ MINUTES = 10  # of a lease; every call of a tool that takes several renews it
 NOTE = "taken by a supervisor for a shared tool"
 AGAIN = "Call this once more to do it yourself"
 LARGEST = 1 << 26  # bytes of a file that is read to see whether it has changed
+DIFFERS = (
+    "differs"  # a tag of a result that contradicts an earlier one of the same call
+)
+UNLIKE = ", unlike {id} of {author}, so that nobody is given it until another agent gets the same"
 STALE = "its result was stale, and the call was made again"
 
 Files = Mapping[str, str]  # the digest of each file, by its path
@@ -99,6 +103,8 @@ class Findings:
         if own is not None:
             return Look(self._whole(own), own.entry, own=True)
         fresh = next((result for result in results if self._is_fresh(result)), None)
+        if fresh is not None and DIFFERS in fresh.entry.tags:
+            return Look(files=digests(act.paths))
         # what was said of a stale one is stale too
         newest = fresh or next(iter(results), None)
         entry = self._known_entry(agent, act, newest.entry if newest else None, now)
@@ -286,17 +292,14 @@ class Findings:
             if result.entry.namespace == namespace
         ]
         live, sha = [result for result in results if result.live], _sha(text)
-        same = next(
-            (
-                result
-                for result in live
-                if result.about["sha"] == sha and self._is_fresh(result)
-            ),
-            None,
-        )
-        if same is not None:
-            return same.entry
-        body, head, file_name = self._body(agent_memory, act, once, text)
+        fresh = next((result for result in live if self._is_fresh(result)), None)
+        same = fresh is not None and fresh.about["sha"] == sha
+        if fresh is not None and same:
+            confirmed = fresh.entry.author != agent.id
+            if DIFFERS not in fresh.entry.tags or not confirmed:
+                return fresh.entry
+        other = fresh.entry if fresh is not None and not same else None
+        body, head, file_name = self._body(agent_memory, act, once, text, other)
         evidence = f"runs/{agent_memory.writer.run}/{file_name}" if file_name else None
         draft = Draft(
             body,
@@ -305,6 +308,7 @@ class Findings:
             ttl=act.shares.lifetime,
             topic=act.work,
             evidence=evidence,
+            tags=(DIFFERS,) if other else (),
         )
         trust = agent_memory.access.trust(namespace)
         entry = self._admitted(draft, agent, [result.entry for result in live], trust)
@@ -334,12 +338,19 @@ class Findings:
         return entry._replace(replaces=lower)
 
     def _body(
-        self, agent_memory: AgentMemory, act: Act, once: str, text: str
+        self,
+        agent_memory: AgentMemory,
+        act: Act,
+        once: str,
+        text: str,
+        other: Entry | None,
     ) -> tuple[str, int, str | None]:
         """Return the text of a result's entry, where in it the result begins, and the file of the
-        run that has the whole of a long one, which the entry names as its evidence.
+        run that has the whole of a long one, which the entry names as its evidence. It says so
+        where it contradicts the result of an `other` entry.
         """
-        head, short = f"{act.label}: ", condensed(text, act.words)
+        why = UNLIKE.format(id=other.id, author=other.author) if other else ""
+        head, short = f"{act.label}{why}: ", condensed(text, act.words)
         if short is None:
             return head + text, len(head), None
         run, name = str(agent_memory.writer.run), f"shared-{_sha(once)[:8]}.txt"

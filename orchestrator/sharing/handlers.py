@@ -76,7 +76,8 @@ def _tools_of_run(
     run: Run, tools: Iterable[UserTool], agent_memory: AgentMemory
 ) -> list[UserTool]:
     """Return the user's tools that a run was begun with; all, where that was not recorded. What its
-    task says of what they share comes first, then synapse.yaml, then what they say themselves."""
+    task says of what they share comes first, then synapse.yaml, then what they say themselves; what
+    writes shares nothing, whatever is said."""
     tools = list(tools)
     parameters = {}
     for tool in tools:
@@ -86,7 +87,7 @@ def _tools_of_run(
     shares = shared(settings, run.task.tools, parameters)
     offered = []
     for tool in tools:
-        own = shares.get(tool.tool.name, tool.shares)
+        own = None if tool.writes else shares.get(tool.tool.name, tool.shares)
         offered.append(tool._replace(shares=own))
     if run.needs is None:
         return offered

@@ -60,13 +60,15 @@ class Partial(str):
 
 class UserTool(NamedTuple):
     """A tool, and how it is carried out. `idempotent`: a call may be made again when nobody knows
-    how it ended. `shares`: its result holds for everybody for a while; None where it does not."""
+    how it ended. `shares`: its result holds for everybody; None where it does not. `writes`: its
+    server says that it changes something, which nobody is spared by another's result."""
 
     tool: Tool
     run: Callable[[Mapping[str, Any], str | None], Awaitable[object]]
     idempotent: bool = False
     seconds: float = SECONDS
     shares: Shares | None = None
+    writes: bool = False
 
 
 class _Parameter(NamedTuple):

@@ -78,6 +78,7 @@ async def mcp_tools(
                 _caller(client, tool.name),
                 tool.name in idempotent,
                 seconds,
+                writes=_writes(tool),
             )
             for tool in listed
         ]
@@ -88,6 +89,15 @@ async def mcp_tools(
             failed = error
     if failed is not None:
         raise failed
+
+
+def _writes(tool: Any) -> bool:
+    """Return whether a server says of a tool that it changes something. What it says proves
+    nothing; this much is believed, for then no call is left out."""
+    hints = tool.annotations
+    return hints is not None and bool(
+        hints.read_only_hint is False or hints.destructive_hint
+    )
 
 
 async def connect(

@@ -242,6 +242,36 @@ def test_another_result_takes_the_place_of_the_first_without_a_dispute(ground):
     assert shares(here, two) == {"given": 1, "made": 1}
 
 
+def test_a_call_that_gives_two_agents_different_results_is_not_shared(ground):
+    """It says so, and is shared again once another agent gets the same."""
+    texts = iter(["for a", "for b", "for b once more", "for b once more", "no"])
+    digging = Digging(text=lambda: next(texts))
+    here = ground(digging, digs(until="for"))
+    crowd(here, ["eng-a"])
+    here.supervisor.engines["scripted"].script = digs(until="for b", most=2)
+    (two,) = crowd(here, ["eng-b"])  # is given the first one, and asks once more
+    assert digging.made.count(two.run) == 1
+    (entry,) = results(here)
+    assert entry.body.startswith(f"investigate(subject={SUBJECT}), unlike syn-")
+    assert entry.body.endswith(
+        " of eng-a, so that nobody is given it until another agent gets the same: for b"
+    )
+    here.supervisor.engines["scripted"].script = digs(until="for")
+    for agent, given in (("boss", False), ("lead", False), ("eng-a", True)):
+        (result,) = crowd(here, [agent])
+        assert ("Not called" in result.text) is given
+    assert results(here)[0].body.endswith("): for b once more")
+
+
+def test_what_its_server_says_writes_is_not_shared_whatever_is_declared(ground):
+    digging = Digging()
+    tool = digging.tool()._replace(writes=True)
+    here = ground(digging, tools=[tool], settings="tools: {investigate: {}}\n")
+    crowd(here, ["eng-a", "eng-b"])
+    assert len(digging.made) == 2
+    assert (results(here), claims(here)) == ([], [])
+
+
 def test_who_failed_shares_nothing_and_holds_nobody_up(ground):
     texts = iter([ToolFailed("no way"), FOUND])
 

@@ -18,6 +18,7 @@ from orchestrator.tools.mcp import connect, mcp_tools
 SERVER = """
 import os, sys
 from mcp.server import MCPServer
+from mcp.types import ToolAnnotations
 
 server = MCPServer("shelf")
 
@@ -26,7 +27,7 @@ def find(title: str, limit: int = 3) -> str:
     '''Find a book.'''
     return f"{title} {limit}"
 
-@server.tool()
+@server.tool(annotations=ToolAnnotations(destructive_hint=True))
 def fail() -> str:
     raise ValueError("no such book")
 
@@ -95,6 +96,7 @@ def test_a_servers_tools_are_ours(server, tmp_path):
         assert find.tool.description == "Find a book."
         assert list(find.tool.schema["properties"]) == ["title", "limit"]
         assert (find.idempotent, found["fail"].idempotent) == (True, False)
+        assert (find.writes, found["fail"].writes) == (False, True)
         assert (
             await functions.carry_out(find, {"title": "Ulysses"}, key="run/1/0")
             == "Ulysses 3"
