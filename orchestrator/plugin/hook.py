@@ -29,9 +29,6 @@ START_AGAIN = 60.0  # seconds after which a daemon that died is started once mor
 LONGEST_PATH = 100  # bytes that the path of a socket may have everywhere
 LOCK = 3  # the descriptor by which a daemon has the lock that the hook took for it
 MORE_WITHIN = 3.0
-WAIT = "wait"
-WAIT_WITHIN = 10.0
-WAIT_EACH = 0.3
 LONGEST_LOG = 1 << 20  # bytes
 SHELLS = ("sh", "bash", "dash", "zsh", "fish", "ksh", "busybox")
 
@@ -68,7 +65,7 @@ def answer_in(
     if "--more" in words:
         return second_answer(root, client, payload), False
     request = {"client": client, "payload": payload, "pid": pid, "identity": identity}
-    return answer_or_wait(root, request)
+    return answer_event(root, request)
 
 
 def finish() -> None:
@@ -129,17 +126,6 @@ def find_workspace(words: list[str], payload: dict[str, Any]) -> str | None:
         return os.path.realpath(locate(start=start, defaults=()).root)
     except NotFound:
         return None
-
-
-def answer_or_wait(root: str, request: dict[str, Any]) -> tuple[str, bool]:
-    """Return the answer. While another agent makes the same call, wait some time for its result."""
-    end = time.monotonic() + WAIT_WITHIN
-    text, is_alone = answer_event(root, request)
-    while text == WAIT:
-        time.sleep(WAIT_EACH)
-        request["payload"]["synapse_waited"] = time.monotonic() > end
-        text, is_alone = answer_event(root, request)
-    return text, is_alone
 
 
 def answer_event(root: str, request: dict[str, Any]) -> tuple[str, bool]:

@@ -52,34 +52,34 @@ _ALONE = later(rf"(?i:(?:it\s+is\s+)?{_VALUE})[.!]?")
 def states_value(body: str, topic: str | None, words: str) -> bool:
     """Return whether an entry states the value of what the words of a call name: by its topic or by
     its own subject, and no other value of it."""
-    wanted = _subject(words)
-    if len(wanted) < LEAST:
+    sought = _subject(words)
+    if len(sought) < LEAST:
         return False
     text = _DONE.sub("", body.strip(), count=1)
-    if topic is not None and _subject(topic) == wanted and _ALONE.fullmatch(text):
+    if topic is not None and _subject(topic) == sought and _ALONE.fullmatch(text):
         return True
     statements = [_statement(sentence) for sentence in _SENTENCE.split(text)]
     subjects = [subject for subject in statements if subject is not None]
-    return len(subjects) == len(statements) and subjects.count(wanted) == 1
+    return len(subjects) == len(statements) and subjects.count(sought) == 1
 
 
 def without(text: str, results: Iterable[str]) -> str:
     """Return a text without the sentences that state the values of what results of tools state."""
-    known = {
+    stated = {
         subject
         for result in results
         for sentence in _SENTENCE.split(result)
         if (subject := _statement(sentence)) is not None
     }
-    if not known:
+    if not stated:
         return text
     pieces = re.split(r"((?<=[.!?])\s+|\s*\n\s*)", text)
-    kept = [
+    remaining = [
         sentence + gap
         for sentence, gap in zip(pieces[::2], (*pieces[1::2], ""), strict=True)
-        if _statement(sentence) not in known
+        if _statement(sentence) not in stated
     ]
-    return "".join(kept).strip()
+    return "".join(remaining).strip()
 
 
 def _statement(sentence: str) -> tuple[str, ...] | None:
@@ -95,5 +95,5 @@ def _statement(sentence: str) -> tuple[str, ...] | None:
 def _subject(text: str) -> tuple[str, ...]:
     """Return the words of a subject in their order, without articles."""
     plain = unicodedata.normalize("NFC", text).casefold().split()
-    words = (word.strip(" .,;:!?…") for word in plain)
-    return tuple(word for word in words if word and word not in _ARTICLES)
+    terms = (term.strip(" .,;:!?…") for term in plain)
+    return tuple(term for term in terms if term and term not in _ARTICLES)

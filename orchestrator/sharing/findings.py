@@ -168,6 +168,19 @@ class Findings:
         parents = {str(row["run"]): row.get("parent") for row in running}
         return look._replace(claim=claim, parents=parents)
 
+    def latest(self, agent: Agent, act: Act) -> Entry | None:
+        """Return the newest result of an act that holds and that the agent may see."""
+        return next(
+            (
+                result.entry
+                for result in self._results(act, agent)
+                if self._is_fresh(result)
+                and DIFFERS not in result.entry.tags
+                and visible(result.entry, agent)
+            ),
+            None,
+        )
+
     def is_gone(self, claim: Claim) -> bool:
         """Return whether nobody is at it any more: the run has ended, or its process has."""
         run = self._run(claim)
@@ -298,8 +311,8 @@ class Findings:
             confirmed = fresh.entry.author != agent.id
             if DIFFERS not in fresh.entry.tags or not confirmed:
                 return fresh.entry
-        other = fresh.entry if fresh is not None and not same else None
-        body, head, file_name = self._body(agent_memory, act, once, text, other)
+        unlike = fresh.entry if fresh is not None and not same else None
+        body, head, file_name = self._body(agent_memory, act, once, text, unlike)
         evidence = f"runs/{agent_memory.writer.run}/{file_name}" if file_name else None
         draft = Draft(
             body,
@@ -308,7 +321,7 @@ class Findings:
             ttl=act.shares.lifetime,
             topic=act.work,
             evidence=evidence,
-            tags=(DIFFERS,) if other else (),
+            tags=(DIFFERS,) if unlike else (),
         )
         trust = agent_memory.access.trust(namespace)
         entry = self._admitted(draft, agent, [result.entry for result in live], trust)
@@ -343,13 +356,13 @@ class Findings:
         act: Act,
         once: str,
         text: str,
-        other: Entry | None,
+        unlike: Entry | None,
     ) -> tuple[str, int, str | None]:
         """Return the text of a result's entry, where in it the result begins, and the file of the
         run that has the whole of a long one, which the entry names as its evidence. It says so
-        where it contradicts the result of an `other` entry.
+        where it is `unlike` the result before it.
         """
-        why = UNLIKE.format(id=other.id, author=other.author) if other else ""
+        why = UNLIKE.format(id=unlike.id, author=unlike.author) if unlike else ""
         head, short = f"{act.label}{why}: ", condensed(text, act.words)
         if short is None:
             return head + text, len(head), None

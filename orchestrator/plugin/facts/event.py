@@ -15,7 +15,6 @@ from orchestrator.plugin.facts import Facts, ToolFacts
 from synapse.system.text import REPLACEMENT, storable
 
 LONGEST_RESULT = 1 << 20  # characters of a tool's result that are looked at
-WAITED = "synapse_waited"  # a field that our own hook adds to an event
 SUBJECTS = 20  # files of one call that are looked up
 _FIELDS = (
     "session",
@@ -35,8 +34,7 @@ class Event(NamedTuple):
     """One event of a client's session. `name` is ours, `hook` the client's; `agent` is the client's
     id of a sub-agent, None in the main conversation. `kind` says what a tool does: read, edit, run,
     fetch, search, spawn, memory or other; `subjects` are the files or addresses that it is about.
-    `identity` is the agent that the client's environment names for its main conversation; `waited`:
-    its hook has waited for another agent's call as long as it may."""
+    `identity` is the agent that the client's environment names for its main conversation."""
 
     client: str
     name: str
@@ -58,7 +56,6 @@ class Event(NamedTuple):
     going_on: bool = False
     pid: int | None = None
     identity: str = ""
-    waited: bool = False
 
     @property
     def call_text(self) -> str:
@@ -71,8 +68,7 @@ class Event(NamedTuple):
 class Reply(NamedTuple):
     """What a client is answered. `context` reaches the model beside what it was about to get;
     `deny` stands in the place of a call, which is not made; `prompt` replaces that of a spawn; with
-    `again` an agent that would end goes on; with `stop` the session ends. With `wait` the hook asks
-    once more in a moment, for another agent is at the same call.
+    `again` an agent that would end goes on; with `stop` the session ends.
     """
 
     context: str = ""
@@ -80,7 +76,6 @@ class Reply(NamedTuple):
     prompt: str = ""
     again: str = ""
     stop: str = ""
-    wait: bool = False
 
 
 NOTHING = Reply()
@@ -134,7 +129,6 @@ def read_event(
         result=_result_text(payload.get(names.get("result", "")))[:LONGEST_RESULT],
         going_on=payload.get(names.get("going_on", "")) is True,
         pid=pid,
-        waited=payload.get(WAITED) is True,
         identity=identity,
         **values,
     )

@@ -20,7 +20,6 @@ from synapse.privacy.secrets import mask_json
 from synapse.system import plain_files
 
 MORE = ".more"
-WAIT = "wait"  # instead of a client's JSON: the hook asks once more
 
 
 def answer(
@@ -30,7 +29,7 @@ def answer(
     pid: int | None,
     identity: str = "",
 ) -> str:
-    """Return what the client's hook prints for an event, or WAIT."""
+    """Return what the client's hook prints for an event."""
     client_facts = facts.load(client)
     event = read_event(client_facts, payload, pid, identity)
     if event is None:
@@ -39,8 +38,6 @@ def answer(
     second_text = ""
     try:
         reply, second_text = respond.respond(memory, client_facts, event)
-        if reply.wait:
-            return WAIT
         return reply_json(client_facts, event, reply)
     except StoreBusy:
         starts = False  # who answers instead leaves the rest

@@ -1,5 +1,5 @@
-"""Checks of the memory before and after a call of a client's tool: entries for this call, results
-of other agents, who is editing the same files.
+"""Checks of the memory before and after a call of a client's tool: entries for this call, what
+others got from the same, who is editing the same files.
 
 A worker is told of each of them once. Called by `respond`.
 """
@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import suppress
 
 from orchestrator.plugin.facts.event import Event, Reply
+from orchestrator.plugin.hooks.addresses import is_public
 from orchestrator.plugin.hooks.context import Context
 from orchestrator.plugin.sessions.runs import ClientRuns
 from orchestrator.plugin.sessions.state import LONGEST, Worker
 from orchestrator.runs.files.lease import lives
 from orchestrator.runs.intent import ALIKE, similar
+from orchestrator.runs.repeats import age
 from orchestrator.sessions.wake import AT_ONCE
 from orchestrator.sharing.findings import Findings, Look
 from orchestrator.tools.calls import Act, Shares, act_of
 from synapse.access import claims
 from synapse.authority import visible
-from synapse.errors import Conflict, SynapseError
+from synapse.errors import Conflict
 from synapse.model.clock import seconds
 from synapse.model.conditions import COMMANDS, SPAWN
 from synapse.model.entry import SECOND, Entry
@@ -31,11 +32,10 @@ from synapse.view import clauses
 
 EDIT_MINUTES = 15  # that a file counts as being edited after its last change
 CONCERN = 3  # entries about a file or address that are told beside one call
-SHARED = ("fetch", "search")
 # kinds of tools that make a turn one that leaves something
-ACTS = ("edit", "run", "spawn", *SHARED)
-CALL_SECONDS = 60.0  # that a fetch or a search takes at most
+ACTS = ("edit", "run", "spawn", "fetch", "search")
 _MINUTE = 60 * SECOND
+GOT = Shares("10m")  # how long what a fetch or a search gave is kept for others
 
 
 class CallChecks:
@@ -55,10 +55,9 @@ class CallChecks:
             return Reply(deny=text)
         if event.kind == "spawn" and (reply := self._limited(worker)):
             return reply
-        if event.kind in SHARED and (reply := self._shared(worker, event)):
-            return reply
-        lines: list[str] = []
-        entries = self._concerning(worker, event)
+        results = dict(self._got(worker, event))
+        lines, entries = [*results], [*results.values()]
+        entries += self._concerning(worker, event)
         if event.kind == "edit":
             for path in self._paths(event):
                 lines += self._claim_file(worker, path)
@@ -95,25 +94,16 @@ class CallChecks:
         worker.add("seen", [entry.id for entry in entries])
         return self.context.render_moment(worker, entries) if entries else ""
 
-    def _shared(self, worker: Worker, event: Event) -> Reply | None:
-        """Return another agent's result of the same call, or that it is to be waited for; None
-        where the call is this worker's to make.
-        """
-        act, agent_memory = _act(event), self.workers.agent_memory(worker)
-        if act.key in worker.told:
-            return None
-        look = self.findings.begin(
-            agent_memory, act, _once(worker, event), None, CALL_SECONDS
-        )
-        if look.text is not None and look.entry is not None:
-            worker.add("told", [act.key])
-            worker.add("seen", [look.entry.id])
-            return Reply(deny=look.text)
-        if look.claim is not None and not event.waited:
-            return Reply(wait=True)
-        if event.call:
-            worker.at[event.call] = {"work": act.work, "claimed": look.claimed}
-        return None
+    def _got(self, worker: Worker, event: Event) -> Iterator[tuple[str, Entry]]:
+        """Yield what another agent got minutes ago from the same fetch or search."""
+        if not _is_for_all(event):
+            return
+        agent, now = self.workers.reader(worker), self.store.clock()
+        entry = self.findings.latest(agent, _act(event))
+        if entry is None or entry.id in worker.seen or entry.author == worker.agent:
+            return
+        worker.add("seen", [entry.id])
+        yield f"{entry.author} made this call {age(now - entry.at)} ago.", entry
 
     def _claim_file(self, worker: Worker, path: str) -> Iterator[str]:
         """Claim a file for a while, or yield who else is editing it."""
@@ -225,33 +215,25 @@ class CallChecks:
     # -- after a call ------------------------------------------------------------------------------
 
     def after(self, worker: Worker, event: Event) -> None:
-        """Keep what a call gave that holds for everybody."""
-        call = worker.at.pop(event.call, None) if event.call else None
-        if call is None or event.kind not in SHARED:
-            return
-        act, agent_memory = _act(event), self.workers.agent_memory(worker)
-        look = Look(claimed=bool(call["claimed"]), files={})
-        if event.result.strip():
+        """Keep what a call gave that is the same for everybody."""
+        if _is_for_all(event) and event.result.strip():
+            once = f"{worker.run}/{event.call or _act(event).key}"
+            agent_memory, look = self.workers.agent_memory(worker), Look(files={})
             self.findings.write_result(
-                agent_memory, act, _once(worker, event), event.result, look
+                agent_memory, _act(event), once, event.result, look
             )
-        elif look.claimed:
-            self.findings.release(agent_memory, act)
 
     def give_back(self, worker: Worker) -> None:
-        """Give back what a worker was at when it ended: files, and calls that came to nothing."""
-        agent_memory = self.workers.agent_memory(worker)
-        for call in worker.at.values():
-            if call["claimed"]:
-                with suppress(SynapseError):  # it has run out
-                    agent_memory.release(call["work"])
-        worker.at = {}
+        """Give back the files that a worker was at when it ended."""
         self.workers.release(worker)
 
 
+def _is_for_all(event: Event) -> bool:
+    """Return whether a call is a search, or a fetch of what is the same for everybody."""
+    if event.kind == "fetch":
+        return bool(event.subjects) and all(map(is_public, event.subjects))
+    return event.kind == "search"
+
+
 def _act(event: Event) -> Act:
-    return act_of(event.tool, event.arguments, Shares())
-
-
-def _once(worker: Worker, event: Event) -> str:
-    return f"{worker.run}/{event.call or _act(event).key}"
+    return act_of(event.tool, event.arguments, GOT)

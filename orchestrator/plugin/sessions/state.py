@@ -32,10 +32,9 @@ STALE = 7 * 86_400  # seconds after which the file of a session that nobody touc
 class Worker:
     """One conversation of a session, main or a sub-agent's: its run, and what it was given. `due`
     are entries that it is to be told and was not yet; `told` are keys of what it was told once;
-    `later` are texts that the event they were for could not take; `at` are the calls that others
-    wait for; `forgot` is the place in the log up to which it has forgotten what it wrote; `acts`
-    counts what it did since it last ended a turn; `does` and `said` are its last call and its last
-    message.
+    `later` are texts that the event they were for could not take; `forgot` is the place in the log
+    up to which it has forgotten what it wrote; `acts` counts what it did since it last ended a
+    turn; `does` and `said` are its last call and its last message.
     """
 
     def __init__(
@@ -53,7 +52,6 @@ class Worker:
         self.about: list[str] = []
         self.editing: list[str] = []
         self.later: list[str] = []
-        self.at: dict[str, Any] = {}
         self.opened = False  # whether it was given its view
         self.acts = 0
         self.does = ""

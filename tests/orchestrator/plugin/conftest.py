@@ -8,7 +8,7 @@ import pytest
 import synapse
 from orchestrator.plugin.facts import load
 from orchestrator.plugin.facts.event import read_event
-from orchestrator.plugin.hooks.answer import WAIT, answer, more_path
+from orchestrator.plugin.hooks.answer import answer, more_path
 
 CLIENT = "claude-code"
 
@@ -37,7 +37,7 @@ class Client:
                 "agent_type": fields.get("agent_type", "general-purpose"),
             }
         text = answer(self.memory, CLIENT, payload, os.getpid())
-        given = {"wait": True} if text == WAIT else json.loads(text) if text else {}
+        given = json.loads(text) if text else {}
         if name in ("SessionStart", "SubagentStart"):
             path = more_path(self.memory.store.root, read_event(load(CLIENT), payload))
             with open(path, encoding="utf-8") as file:

@@ -495,39 +495,3 @@ def test_a_killed_hook_leaves_a_workspace_that_works(folder, memory, kills):
     assert "Call /v2/users." in context(json.loads(out))
     assert memory.verify().ok
     run(folder, event(folder, "SessionEnd", reason="exit"))
-
-
-def test_a_hook_waits_for_the_result_of_another_that_is_at_the_same(folder):
-    run(folder, event(folder))
-    agents = {
-        agent: {"agent_id": agent, "agent_type": "general-purpose"}
-        for agent in ("a1", "a2")
-    }
-    call = {
-        "tool_name": "WebFetch",
-        "tool_input": {"url": "http://docs/limits", "prompt": "the limit?"},
-    }
-    for fields in agents.values():
-        run(folder, event(folder, "SubagentStart", **fields))
-    assert run(
-        folder, event(folder, "PreToolUse", **agents["a1"], **call, tool_use_id="c1")
-    ) == (
-        0,
-        "",
-        "",
-    )
-    waiting = started(folder)
-    waiting.stdin.write(
-        json.dumps(
-            event(folder, "PreToolUse", **agents["a2"], **call, tool_use_id="c2")
-        ).encode()
-    )
-    waiting.stdin.close()
-    time.sleep(0.5)
-    assert waiting.poll() is None
-    after = {"tool_use_id": "c1", "tool_response": {"result": "It is 17 a minute."}}
-    run(folder, event(folder, "PostToolUse", **agents["a1"], **call, **after))
-    assert waiting.wait(30) == 0
-    assert b"17 a minute" in waiting.stdout.read()
-    waiting.stdout.close()
-    waiting.stderr.close()

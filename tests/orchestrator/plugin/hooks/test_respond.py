@@ -25,6 +25,7 @@ from orchestrator.plugin.sessions.runs import ClientRuns
 from orchestrator.plugin.sessions.sweep import sweep
 from orchestrator.prompts.templates import BrokenTemplate
 from orchestrator.runs.records import Runs
+from synapse.model.entry import SECOND
 from synapse.system import lock
 from tests.orchestrator.plugin.conftest import Client, context, denied
 
@@ -386,45 +387,52 @@ def test_what_is_for_a_moment_holds_the_call_once(client, memory):
     assert client.before("Read", {"file_path": "git push"})[0] == {}
 
 
-def test_a_fetch_that_another_made_is_given_instead_and_can_be_made_again(client):
+FETCH = ("WebFetch", {"url": "https://docs.example.com/limits", "prompt": "limit?"})
+LOOK = ("WebSearch", {"query": "the limit of the shop's api"})
+
+
+@pytest.mark.parametrize("call", [FETCH, LOOK])
+def test_what_another_got_from_the_same_call_is_told_beside_it(client, memory, call):
     client("SessionStart", source="startup")
-    for agent in ("a1", "a2"):
+    for agent in ("a1", "a2", "a3"):
         client.spawn(agent, f"Find the limit for {agent}")
-    call = ("WebFetch", {"url": "http://docs/limits", "prompt": "the limit?"})
-    given, after = client.tool(*call, "a1", result={"result": "It is 17 a minute."})
-    assert (given, after) == ({}, {})
-    assert "17 a minute" in denied(client.before(*call, "a2")[0])
+    assert client.tool(*call, "a1", result={"result": "It is 17 a minute."}) == ({}, {})
+    assert client.before(*call, "a1")[0] == {}, "one's own is no news"
+    given, _ = client.before(*call, "a2")
+    assert denied(given) == ""
+    assert "engineer made this call 0 s ago.\n" in context(given)
+    assert "17 a minute" in context(given)
     assert client.before(*call, "a2")[0] == {}
+    now = memory.store.clock()
+    memory.store.clock = lambda: now + 11 * 60 * SECOND
+    assert client.before(*call, "a3")[0] == {}, "it may have changed"
 
 
-def test_a_fetch_that_another_is_at_is_waited_for_a_while(client):
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://localhost:3000/",
+        "http://127.0.0.1/health",
+        "http://[::1]:8080/",
+        "http://10.0.0.7/status",
+        "http://192.168.1.4/",
+        "http://172.20.1.1/",
+        "http://169.254.1.1/",
+        "http://docs/limits",
+        "http://shop.local/",
+        "https://ci.corp/builds/7",
+        "http://user@localhost/",
+        "http://127.1/",
+    ],
+)
+def test_of_private_hosts_nothing_is_kept_nor_told(client, memory, url):
     client("SessionStart", source="startup")
     for agent in ("a1", "a2"):
-        client.spawn(agent, f"Find the limit for {agent}")
-    call = {"url": "http://docs/limits", "prompt": "the limit?"}
-    first, id = client.before("WebFetch", call, "a1")
-    assert first == {}
-    assert client.before("WebFetch", call, "a2")[0] == {"wait": True}
-    fields = {"tool_name": "WebFetch", "tool_input": call, "tool_use_id": id}
-    client(
-        "PostToolUse", "a1", **fields, tool_response={"result": "It is 17 a minute."}
-    )
-    assert "17 a minute" in denied(client.before("WebFetch", call, "a2")[0])
-
-
-def test_who_has_waited_long_enough_makes_the_call_itself(client):
-    client("SessionStart", source="startup")
-    for agent in ("a1", "a2"):
-        client.spawn(agent, f"Find the limit for {agent}")
-    call = {"url": "http://docs/limits", "prompt": "the limit?"}
-    client.before("WebFetch", call, "a1")
-    fields = {
-        "tool_name": "WebFetch",
-        "tool_input": call,
-        "tool_use_id": "c",
-        "synapse_waited": True,
-    }
-    assert client("PreToolUse", "a2", **fields) == {}
+        client.spawn(agent, f"Look for {agent}")
+    call = ("WebFetch", {"url": url, "prompt": "Does the page render?"})
+    client.tool(*call, "a1", result={"result": "Error 500."})
+    assert client.before(*call, "a2")[0] == {}
+    assert len(memory.as_agent("boss").read(limit=None)) == 0
 
 
 def test_who_else_is_editing_a_file_is_said_once(client):
