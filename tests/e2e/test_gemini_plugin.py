@@ -175,6 +175,7 @@ SPAWN = (
     "invoke_agent",
     {"agent_name": "generalist", "prompt": "Raise the rate in tariff.py"},
 )
+NEW = {"file_path": "src/notes.py", "content": "# notes"}
 READ = ("read_file", {"file_path": "src/tariff.py"})
 
 
@@ -202,6 +203,15 @@ def test_the_view_reaches_both_and_the_completion_is_written_with_its_usage(proj
     lead = project.record(project.runs()["lead"].id)
     assert (lead["state"], lead["engine"]) == ("ended", "gemini")
     assert lead["usage"]["input_tokens"] > record["usage"]["input_tokens"]
+
+
+TEXT = "The file src/tariff.py has 3 functions; each of them has a test, and all pass."
+
+
+def test_its_last_message_is_written_as_it_was(project):
+    """Its own event gives the pieces of a streamed message, and some of them again."""
+    project.gemini(steps(READ, ("write_file", NEW), answer=TEXT))
+    assert project.entries("status/*") == [f"Done: {TEXT}"]
 
 
 def test_a_critical_of_another_process_reaches_a_turn_that_is_under_way(project):

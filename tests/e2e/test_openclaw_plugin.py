@@ -262,6 +262,7 @@ def test_a_session_has_what_a_supervised_agent_has(plugged):
     assert RULE in child
     record = plugged.record("engineer")
     assert (record["status"], record["summary"]) == ("done", "The rate is 8 now.")
+    assert record["task"] == SPAWN[1]["task"]
     assert record["usage"]["input_tokens"] > 1_000
     assert record["model"] == "scripted"
     assert any("The rate is 8 now." in body for body in plugged.bodies("status/*"))

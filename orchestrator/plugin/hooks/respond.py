@@ -19,7 +19,7 @@ from orchestrator.plugin.sessions.runs import ClientRuns
 from orchestrator.plugin.sessions.settings import clients
 from orchestrator.plugin.sessions.state import MAIN, ClientSession, Worker
 from orchestrator.plugin.sessions.sweep import end_emptied, sweep
-from orchestrator.plugin.transcripts.transcript import child_transcript
+from orchestrator.plugin.transcripts.transcript import child_transcript, last_message
 from orchestrator.runs.files.lease import client_holder
 from orchestrator.runs.task import Outcome
 from orchestrator.sessions.wake import BESIDE
@@ -311,7 +311,11 @@ class _Answer:
         worker = self.workers.of(self.event)
         if text := self._pressing_news(worker):
             return Reply(again=text)
-        outcome = _outcome(self.event.message)
+        message = last_message(
+            self.event.client, self.event.transcript, self.event.message
+        )
+        self.event = self.event._replace(message=message)
+        outcome = _outcome(message)
         self.checks.give_back(worker)
         if outcome.status == "blocked" or (worker.acts and outcome.text):
             self.workers.report(worker, outcome, f"{max(worker.turns, 1)}")

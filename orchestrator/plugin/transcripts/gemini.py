@@ -1,5 +1,5 @@
-"""The usage in a chat of Gemini CLI: `~/.gemini/tmp/PROJECT/chats/*.jsonl`, and a folder for its
-sub-agents.
+"""The usage and the last words in a chat of Gemini CLI: `~/.gemini/tmp/PROJECT/chats/*.jsonl`, and
+a folder for its sub-agents.
 
 A reply stands in the file again when its calls are done: the last of an id counts. Called by
 `transcript`.
@@ -36,6 +36,16 @@ def usage(path: str) -> Spent | None:
         sent = _number(tokens, "input") + _number(tokens, "tool")
         total += Usage(sent, output, _number(tokens, "cached"))
     return Spent(total, len(counted), counted[-1].get("model"))
+
+
+def last_text(path: str) -> str:
+    """Return the text of the last reply that has one."""
+    texts = [
+        line["content"]
+        for line in objects(path)
+        if line.get("type") == "gemini" and isinstance(line.get("content"), str)
+    ]
+    return next(filter(None, reversed(texts)), "")
 
 
 def child(parent: str, prompt: str) -> str | None:

@@ -59,6 +59,26 @@ def child_transcript(client: str, parent: str | None, prompt: str) -> str | None
     return path
 
 
+def last_message(client: str, path: str | None, message: str) -> str:
+    """Return a conversation's last message as its transcript has it, for a client whose event may
+    go on with pieces of it once more; the event's where the transcript has another in time.
+    """
+    reader = _reader(client)
+    if not path or not message or not hasattr(reader, "last_text"):
+        return message
+    end = time.monotonic() + WRITTEN_WITHIN
+    while True:
+        try:
+            text = str(reader.last_text(path)).strip()
+        except (OSError, ValueError):
+            return message
+        if text and message.strip().startswith(text):
+            return text
+        if time.monotonic() > end:
+            return message
+        time.sleep(0.02)
+
+
 def await_message(path: str | None, message: str) -> None:
     """Wait until a transcript holds the end of a conversation's last message: a client tells that a
     sub-agent ends before it has written that down. Not for long: what is missing then is not

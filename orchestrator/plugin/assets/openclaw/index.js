@@ -117,10 +117,11 @@ function textOf(content) {
   return content.map((part) => (typeof part?.text === "string" ? part.text : "")).join("\n");
 }
 
-/** What a sub-agent was asked, without the frame that OpenClaw puts around it. */
+/** What a sub-agent was asked: what stands below the last heading of a task. OpenClaw's own words before it name
+    the heading too, and what it inherited may have tasks of others. */
 function asked(prompt) {
-  const match = /\[Subagent Task\]\s*([\s\S]*?)\s*(?:Begin\. Execute the assigned task|$)/.exec(prompt || "");
-  return match?.[1] || prompt || "";
+  const task = (prompt || "").split(/^\[Subagent Task\]:?\s*/m).at(-1);
+  return task.replace(/\s*Begin\. Execute the assigned task[^\n]*\s*$/, "").trim();
 }
 
 async function begin(session, e, c) {

@@ -4,6 +4,8 @@ wakes.
 
 import json
 import os
+import shutil
+import subprocess
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -225,3 +227,48 @@ def test_a_file_that_nobody_takes_is_taken_back(tmp_path, monkeypatch):
     monkeypatch.setattr(openclaw, "TAKEN_WITHIN", 0.1)
     assert not openclaw.wake(MAIN, "come", str(tmp_path), {"HOME": str(tmp_path)})
     assert not list((tmp_path / "wakes").iterdir())
+
+
+# -- the plugin's own program ----------------------------------------------------------
+
+FRAME = (
+    "[Subagent Context] You are a subagent. Complete the current [Subagent Task];"
+    " inherited conversation is background context, not your assignment.\n\n"
+)
+GATEWAY = """
+import plugin from "./index.js";
+const handlers = {};
+plugin.register({ on: (name, handler) => (handlers[name] = handler), registerAgentToolResultMiddleware() {} });
+const context = { sessionKey: "agent:main:subagent:1", sessionId: "1", runId: "1", agentId: "main" };
+await handlers.before_prompt_build({ prompt: process.argv[2] }, context);
+"""
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="OpenClaw runs on Node")
+@pytest.mark.parametrize(
+    ("prompt", "task"),
+    [
+        (f"{FRAME}[Subagent Task]\n\nRaise the rate\nin tariff.py\n\nBegin. Execute the"
+         " assigned task to completion.", "Raise the rate\nin tariff.py"),
+        (f"{FRAME}[Subagent Task]\n\nAn older one\n\nBegin. Execute the assigned task to"
+         f" completion.\n\n{FRAME}[Subagent Task]\n\nRaise it", "Raise it"),
+        (f"{FRAME}[Subagent Task]\n\nSay what a [Subagent Task] is", "Say what a [Subagent Task] is"),
+        ("Raise it", "Raise it"),
+    ],
+)  # fmt: skip
+def test_a_sub_agents_task_is_what_stands_below_the_last_heading(
+    tmp_path, prompt, task
+):
+    plugin = Path(facts.FOLDER).parent / "assets/openclaw"
+    shutil.copy(plugin / "index.js", tmp_path)
+    shutil.copy(plugin / "package.json", tmp_path)
+    (tmp_path / "gateway.mjs").write_text(GATEWAY)
+    hook = tmp_path / "hook"
+    hook.write_text(f'#!/bin/sh\ncat >> "{tmp_path}/events"\n')
+    hook.chmod(0o700)
+    settings = {"hook": str(hook), "folder": str(tmp_path), "root": ""}
+    (tmp_path / "settings.json").write_text(json.dumps(settings))
+    command = ["node", str(tmp_path / "gateway.mjs"), prompt]
+    subprocess.run(command, check=True, timeout=60, cwd=tmp_path)
+    event = json.loads((tmp_path / "events").read_text())
+    assert (event["event"], event["prompt"]) == ("agent-start", task)

@@ -111,3 +111,27 @@ def test_where_there_is_no_transcript_nothing_is_known(tmp_path):
     ):
         assert spent("claude-code", path) is None
     assert spent("no-client", str(SAMPLES / "claude-code/transcript.jsonl")) is None
+
+
+CHAT = '{"type": "gemini", "id": "1", "content": "It has 3 functions."}\n'
+
+
+@pytest.mark.parametrize(
+    ("told", "text"),
+    [
+        ("It has 3 functions. s 3 functions.", "It has 3 functions."),
+        ("It has 3 functions.", "It has 3 functions."),
+        ("Another turn's words.", "Another turn's words."),
+        ("", ""),
+    ],
+)
+def test_the_last_message_is_the_transcripts_where_that_has_it(tmp_path, told, text):
+    chat = tmp_path / "chat.jsonl"
+    chat.write_text(CHAT + '{"type": "gemini", "id": "2", "content": ""}\n{"type": "us')
+    assert transcript.last_message("gemini", str(chat), told) == text
+
+
+def test_the_last_message_is_the_events_where_there_is_no_transcript(tmp_path):
+    for path in (None, str(tmp_path), str(tmp_path / "none")):
+        assert transcript.last_message("gemini", path, "Done.") == "Done."
+    assert transcript.last_message("codex", "any", "Done.") == "Done."
