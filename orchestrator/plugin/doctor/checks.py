@@ -62,7 +62,8 @@ def examine(target: Target) -> list[Finding]:
 
 def _is_installed(target: Target) -> bool:
     try:
-        return record.key_of(target) in record.read(target)
+        is_moved = record.moved_from(target) is not None
+        return not is_moved and record.key_of(target) in record.read(target)
     except SynapseError:
         return True  # its record is damaged, which the configuration's check tells
 
@@ -146,6 +147,10 @@ def _parts(version: str) -> list[int]:
 def configuration(target: Target) -> Iterator[Finding]:
     """Compare what is on the disk with what an installation would write."""
     mend = f"orchestrator install {target.client}{' --user' if target.user else ''}"
+    if (before := record.moved_from(target)) is not None:
+        detail = f"the project was moved here from {before}"
+        yield Finding("configuration", "fail", detail, mend)
+        return
     if record.key_of(target) not in record.read(target):
         location = "for this user" if target.user else f"in {target.project}"
         yield Finding("configuration", "fail", f"not installed {location}", mend)

@@ -11,7 +11,7 @@ import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from orchestrator.plugin.install import record
@@ -37,11 +37,13 @@ class Prepared(NamedTuple):
     installs: dict[str, Install]
     notes: list[str]
     folders: tuple[str, ...] = ()  # that are made for the record
+    is_new: bool = False  # to the record, though all of it may be there
 
     @property
     def changes(self) -> bool:
         """Tell whether anything will be done."""
-        return bool(self.undo or self.do or any(edit.changes for edit in self.edits))
+        are_edited = any(edit.changes for edit in self.edits)
+        return bool(self.undo or self.do or are_edited or self.is_new)
 
 
 # -- install ---------------------------------------------------------------------------------------
@@ -77,6 +79,7 @@ def prepare(target: Target, changes: Sequence[Change]) -> Prepared:
         installs,
         notes,
         tuple(write.missing_folders(record.path_of(target))),
+        key not in record.read(target),
     )
 
 
@@ -92,17 +95,24 @@ def _files(
     target: Target, paths: Mapping[str, list[Text | Mode]], before: Install
 ) -> tuple[list[Edit], dict[str, Written]]:
     edits, files = [], {}
+    made = {folder for written in before.files.values() for folder in written.folders}
     for path, changes in paths.items():
-        edit, written = _file(target, path, changes, before.files.get(path))
+        edit, written = _file(target, path, changes, before.files.get(path), made)
         edits.append(edit)
         files[path] = written
     return edits, files
 
 
 def _file(
-    target: Target, path: str, changes: Sequence[Text | Mode], was: Written | None
+    target: Target,
+    path: str,
+    changes: Sequence[Text | Mode],
+    was: Written | None,
+    made: Collection[str],
 ) -> tuple[Edit, Written]:
-    """Return the edit of one file, and what the record says of it."""
+    """Return the edit of one file, and what the record says of it. `made` are the folders that
+    earlier installations made.
+    """
     data = write.read(path)
     _refuse_foreign(target, path, data, changes, was)
     pieces = was.pieces if was is not None else []
@@ -123,15 +133,23 @@ def _file(
         if was is not None
         else (write.mode_of(path) if bits is not None else None)
     )
-    folders = list(
-        dict.fromkeys(
-            [*(was.folders if was is not None else []), *write.missing_folders(path)]
-        )
-    )
+    folders = {*write.missing_folders(path), *_own_folders(texts)}
+    folders |= {folder for folder in made if _is_below(path, folder)}
     base = None if merged.base is None else digest(merged.base)
     return Edit(path, data, merged.data, mode), Written(
-        base, digest(merged.data), merged.pieces, folders, earlier
+        base, digest(merged.data), merged.pieces, sorted(folders, key=len), earlier
     )
+
+
+def _own_folders(changes: Sequence[Text | Mode]) -> set[str]:
+    """Return the folders around a file that are ours as it is."""
+    folders = set()
+    for change in changes:
+        folder = os.path.dirname(change.path)
+        while isinstance(change, File) and _is_below(folder + os.sep, change.within):
+            folders.add(folder)
+            folder = os.path.dirname(folder)
+    return folders
 
 
 def _refuse_foreign(
@@ -148,6 +166,7 @@ def _refuse_foreign(
         or data is None
         or data == whole_file.text.encode()
         or _is_below(path, target.folder)
+        or _is_below(path, whole_file.within)
     ):
         return
     if was is None:
@@ -240,8 +259,11 @@ def _undo_marked(
         return []
     whole_file = next((change for change in texts if isinstance(change, File)), None)
     if whole_file is not None:
-        is_ours = data == whole_file.text.encode() or _is_below(path, target.folder)
-        return [Edit(path, data, None)] if is_ours else []
+        is_ours = data == whole_file.text.encode() or any(
+            _is_below(path, folder) for folder in (target.folder, whole_file.within)
+        )
+        folders = tuple(sorted(_own_folders(texts), key=len))
+        return [Edit(path, data, None, None, folders)] if is_ours else []
     return [Edit(path, data, merge.take_out_marked(path, data, texts))]
 
 
@@ -276,7 +298,7 @@ def _is_shared(installs: Mapping[str, Install], key: str, path: str) -> bool:
 
 
 def _is_below(path: str, folder: str) -> bool:
-    return path.startswith(folder + os.sep)
+    return bool(folder) and path.startswith(folder + os.sep)
 
 
 # -- on the disk -----------------------------------------------------------------------------------
@@ -304,6 +326,7 @@ def carry_out(prepared: Prepared) -> None:
 def _finish(prepared: Prepared, wrote: Wrote) -> None:
     """Run the clients' commands, and keep the record; put the files back where that fails."""
     ended: list[Ran] = []
+    before = record.moved_from(prepared.target)
     try:
         for ran in prepared.do:
             _run(ran.do, ran, prepared.target)
@@ -314,6 +337,8 @@ def _finish(prepared: Prepared, wrote: Wrote) -> None:
         write.write([change])
         if change.new is None:
             record.forget(prepared.target)
+        if before is not None:
+            record.forget(prepared.target, before)
     except BaseException:
         for ran in ended:
             _run_quietly(ran.undo, ran, prepared.target)

@@ -53,11 +53,12 @@ class Target(NamedTuple):
 
 
 class File(NamedTuple):
-    """A file that is ours from its first byte to its last."""
+    """A file that is ours from its first byte to its last, as is the folder that it is `within`."""
 
     path: str
     text: str
     mode: int = 0o644
+    within: str = ""
 
 
 class Json(NamedTuple):
@@ -65,12 +66,14 @@ class Json(NamedTuple):
 
     Objects are merged into objects, items of lists are added behind the user's. `mark` is a text
     that stands in every one of our members, in a string or in its name (the plugin's folder): by it
-    those of another version are known, and those that somebody edited."""
+    those of another version are known, and those that somebody edited. A file that is `shared` by
+    our installations alone goes with the last of them."""
 
     path: str
     members: Mapping[str, Any]
     mark: str
     mode: int = 0o644
+    shared: bool = False
 
 
 class Block(NamedTuple):

@@ -86,23 +86,52 @@ def key_of(target: Target) -> str:
 
 def read(target: Target) -> dict[str, Install]:
     """Return what was installed of a client, by project; empty where nothing was."""
-    return _read(path_of(target))[0]
+    return _read(target)[0]
 
 
 def folders(target: Target) -> list[str]:
     """Return the folders that were made for a record, the outermost first."""
-    return _read(path_of(target))[1]
+    return _read(target)[1]
 
 
-def _read(path: str) -> tuple[dict[str, Install], list[str]]:
+def moved_from(target: Target) -> str | None:
+    """Return the folder in which a project was when this person left the record that is in it now;
+    None where it was not moved. By the digest that they left for that folder: a copy is no move.
+    """
+    try:
+        with open(path_of(target), "rb") as file:
+            raw = file.read()
+        if target.root is None or _is_own(path_of(target), raw):
+            return None
+        projects = list(json.loads(raw)["installs"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    for project in projects:
+        path = _path_before(target, str(project))
+        if not os.path.lexists(path) and _is_own(path, raw):
+            return str(project)
+    return None
+
+
+def _path_before(target: Target, project: str) -> str:
+    """Return where the record was while the project was in another folder."""
+    place = os.path.relpath(path_of(target), target.project)
+    return os.path.normpath(os.path.join(project, place))
+
+
+def _read(target: Target) -> tuple[dict[str, Install], list[str]]:
+    path = path_of(target)
     try:
         with open(path, "rb") as file:
             raw = file.read()
-        if not _is_own(path, raw):
+        before = moved_from(target)
+        if before is None and not _is_own(path, raw):
             if home.read(_name(path)) is not None:
                 raise ValueError("it is not as it was left")
             return {}, []  # a stranger's, or lost
         data = json.loads(raw)
+        if before is not None:
+            data = _at_new_place(data, before, target.project)
         if data["format"] > FORMAT:
             raise StoreError(
                 f"{path} was written by a newer version: upgrade this software",
@@ -127,6 +156,23 @@ def _read(path: str) -> tuple[dict[str, Install], list[str]]:
         ) from error
 
 
+def _at_new_place(value: Any, old: str, new: str) -> Any:
+    """Return a record with the paths of a moved project as they are now. What was put into files
+    stays: it names the old ones.
+    """
+    if isinstance(value, dict):
+        return {
+            _at_new_place(key, old, new): item
+            if key == "pieces"
+            else _at_new_place(item, old, new)
+            for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return [_at_new_place(item, old, new) for item in value]
+    is_inside = isinstance(value, str) and f"{value}{os.sep}".startswith(old + os.sep)
+    return f"{new}{value[len(old) :]}" if is_inside else value
+
+
 def sign(target: Target, raw: bytes) -> None:
     """Note that this person is about to leave a record with these bytes; the one before stays
     believed until the next.
@@ -143,10 +189,11 @@ def sign(target: Target, raw: bytes) -> None:
     home.write(_name(path), "\n".join(sorted(digests)).encode())
 
 
-def forget(target: Target) -> None:
-    """Note that this person left no record any more."""
-    if _is_in_workspace(path_of(target)):
-        home.remove(_name(path_of(target)))
+def forget(target: Target, project: str | None = None) -> None:
+    """Note that this person left no record any more; with a `project`, where that was before."""
+    path = path_of(target) if project is None else _path_before(target, project)
+    if _is_in_workspace(path):
+        home.remove(_name(path))
 
 
 def _is_own(path: str, raw: bytes) -> bool:

@@ -28,7 +28,11 @@ def plan(target: Target) -> list[Change]:
     extension = os.path.join(extensions(target), name)
     changes: list[Change] = [
         *programs(target),
-        File(os.path.join(extension, "hooks", "hooks.json"), hooks(target)),
+        File(
+            os.path.join(extension, "hooks", "hooks.json"),
+            hooks(target),
+            within=extension,
+        ),
     ]
     for file in assets(target):
         text = file.text.replace("@NAME@", name)
@@ -37,6 +41,7 @@ def plan(target: Target) -> list[Change]:
                 os.path.join(extension, os.path.relpath(file.path, target.folder)),
                 text,
                 file.mode,
+                extension,
             )
         )
     if not target.user:
@@ -46,6 +51,7 @@ def plan(target: Target) -> list[Change]:
                 os.path.join(extensions(target), "extension-enablement.json"),
                 rules,
                 name,
+                shared=True,
             )
         )
     return changes

@@ -136,8 +136,12 @@ def _inside(
     pointers: list[Pointer] = []
     for key, item in node.items:
         ours = value.get(key) if isinstance(value, dict) else None
-        if (isinstance(value, list) and item.value in value) or _is_ours(
-            item, ours, mark, in_list=node.kind == "list"
+        is_listed = isinstance(value, list) and item.value in value
+        in_list = node.kind == "list"
+        if (
+            is_listed
+            or _is_marked(key, mark)
+            or _is_ours(item, ours, mark, in_list=in_list)
         ):
             pointers.append((*pointer, key))
         else:

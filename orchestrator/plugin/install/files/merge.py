@@ -39,6 +39,8 @@ def merge(
     text = None if data is None else decode(path, data)
     try:
         base = without(text, old, changes)
+        if base is not None and _is_shared(changes) and _is_empty(base, is_json=True):
+            base = None
         merged, pieces = _put(text, base, changes, old)
         restored = without(merged, pieces, ())
     except (Malformed, Clash) as problem:
@@ -93,8 +95,10 @@ def without(
     put in for the same changes."""
     if text is None or any(piece["kind"] == "file" for piece in pieces):
         return None
-    insertions = [_insertion(piece) for piece in pieces if piece["kind"] == "json"]
-    marks = {piece["mark"]: 1 for piece in pieces if piece["kind"] == "json"}
+    before, recorded = text, [piece for piece in pieces if piece["kind"] == "json"]
+    insertions = [_insertion(piece) for piece in recorded]
+    insertions += [] if pieces else _unrecorded(text, changes)
+    marks = {piece["mark"]: 1 for piece in recorded}
     marks |= {
         change.mark: 1
         for change in changes
@@ -118,7 +122,23 @@ def without(
     for piece in pieces:
         if piece["kind"] == "start" and _is_empty(text, piece["json"]):
             return None if piece["before"] is None else str(piece["before"])
+    if not pieces and text != before and _is_empty(text, is_json=bool(marks)):
+        return None  # nothing but ours was in it
     return text
+
+
+def _unrecorded(text: str, changes: Iterable[Text]) -> list[Insertion]:
+    """Return what an installation that left no record put into a file in which its mark stands:
+    not every member of ours has the mark.
+    """
+    return [
+        Insertion((), key, value, "")
+        for change in changes
+        if isinstance(change, Json)
+        and text.strip("\ufeff \t\r\n")
+        and members.count_marks(jsonc.parse(text), change.mark)
+        for key, value in change.members.items()
+    ]
 
 
 def _is_empty(text: str, is_json: bool) -> bool:
@@ -156,6 +176,8 @@ def _put(
             is_json = isinstance(change, Json)
             pieces.append({"kind": "start", "before": merged, "json": is_json})
             merged = (merged or "") + ("{\n}\n" if is_json else "")
+        elif _is_shared([change]):
+            pieces.append({"kind": "start", "before": None, "json": True})
         if isinstance(change, Json):
             merged, insertions = members.put(merged, change.members)
             pieces += [_piece(insertion, change.mark) for insertion in insertions]
@@ -166,6 +188,10 @@ def _put(
             pieces.append(_block_piece(change, lead))
     assert merged is not None
     return merged, pieces
+
+
+def _is_shared(changes: Iterable[Text]) -> bool:
+    return any(isinstance(change, Json) and change.shared for change in changes)
 
 
 def _lead_of(text: str, change: Block, old: Sequence[Piece]) -> str | None:
