@@ -25,6 +25,7 @@ except ImportError as error:  # Windows
     ) from error
 
 PATIENCE = 5.0
+LEAST_FREE = 256 << 10  # bytes
 _FORBIDDEN = frozenset((errno.EROFS, errno.EACCES, errno.EPERM))
 
 
@@ -211,9 +212,11 @@ def hold(path: str) -> int | None:
 
 def lock_in(directory: str) -> Lock | Barred:
     """Return the lock of a folder, which is made where needed; one that refuses where this process
-    may not write.
+    may not write, or where the disk is full: an index needs room even to be read.
     """
     path = os.path.join(directory, "lock")
+    if _is_full(directory):
+        return Barred(path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
     try:
         os.makedirs(directory, 0o700, exist_ok=True)
         return Lock(path)
@@ -221,3 +224,12 @@ def lock_in(directory: str) -> Lock | Barred:
         if error.errno not in _FORBIDDEN:
             raise
         return Barred(path, error)
+
+
+def _is_full(directory: str) -> bool:
+    """Tell whether the file system of a folder has too little room for an index and a line."""
+    try:
+        disk = os.statvfs(directory)
+    except OSError:  # there is none yet
+        return False
+    return disk.f_blocks > 0 and disk.f_bavail * disk.f_frsize < LEAST_FREE

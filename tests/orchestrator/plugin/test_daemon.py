@@ -34,7 +34,9 @@ def folder(memory, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", f"{folder}/state")
     monkeypatch.setenv("HOME", folder)
     monkeypatch.delenv("CI", raising=False)
-    monkeypatch.chdir(folder)  # a hook, which is a process, goes to a socket of a long path
+    monkeypatch.chdir(
+        folder
+    )  # a hook, which is a process, goes to a socket of a long path
     yield folder
     for pid in processes(memory.store.root):
         os.kill(pid, signal.SIGKILL)
