@@ -57,10 +57,10 @@ def answer(memory: Memory, source: Source, name: str, text: str) -> Answer:
             ' "..."` speaks to its author',
             id=name,
         )
-    given = _say(memory, source, entry, _awaited(source, entry), text)
+    result = _say(memory, source, entry, _awaited(source, entry), text)
     if found is not entry:
-        memory.as_agent(OPERATOR).resolve(found.id, f"answered in {given.entries[0]}")
-    return given
+        memory.as_agent(OPERATOR).resolve(found.id, f"answered in {result.entries[0]}")
+    return result
 
 
 def _entry(memory: Memory, name: str) -> Entry | None:

@@ -35,19 +35,19 @@ def answer_options(parser: Options) -> None:
 
 def answer(call: Call) -> int:
     args, source = call.args, source_of(call)
-    given = answered(call.memory, source, args.name, read_text(args.text))
-    if not given.run:
+    reply = answered(call.memory, source, args.name, read_text(args.text))
+    if not reply.run:
         call.show(
-            given._asdict(), f"answered {given.entry}: {', '.join(given.entries)}"
+            reply._asdict(), f"answered {reply.entry}: {', '.join(reply.entries)}"
         )
         return 0
-    if holder := _taken(source, given.run):
+    if holder := _taken(source, reply.run):
         call.show(
-            {**given._asdict(), "goes_on": holder},
-            f"answered {given.entry}: {given.run} goes on in another process",
+            {**reply._asdict(), "goes_on": holder},
+            f"answered {reply.entry}: {reply.run} goes on in another process",
         )
         return 0
-    return _go_on(call, given)
+    return _go_on(call, reply)
 
 
 def _taken(source: Source, run: str) -> str:
@@ -67,16 +67,16 @@ def _taken(source: Source, run: str) -> str:
     return ""
 
 
-def _go_on(call: Call, given: Answer) -> int:
+def _go_on(call: Call, reply: Answer) -> int:
     """Go on with the tree here, and show what came of it."""
     from orchestrator.cli.frame.live import NOT_DONE, WAITING, run_and_show
 
     args = call.args
     with open_supervisor(call) as supervisor:
-        work = with_servers(supervisor, args.mcp, lambda: go_on(supervisor, given.run))
+        work = with_servers(supervisor, args.mcp, lambda: go_on(supervisor, reply.run))
         result = run_and_show(supervisor, work, quiet=args.quiet or call.json)
     call.show(
-        lambda: {**given._asdict(), "result": result.fields()},
+        lambda: {**reply._asdict(), "result": result.fields()},
         lambda: clean_text(result.text),
     )
     if not args.quiet or not result.done:
@@ -87,7 +87,7 @@ def _go_on(call: Call, given: Answer) -> int:
         call.note("\n".join(lines))
         return WAITING
     call.note(
-        f"answered; {given.run} goes on with its own program, or with what that has:"
-        f" `orchestrator resume {given.run} --tool ... --mcp ... --engine ...`"
+        f"answered; {reply.run} goes on with its own program, or with what that has:"
+        f" `orchestrator resume {reply.run} --tool ... --mcp ... --engine ...`"
     )
     return NOT_DONE

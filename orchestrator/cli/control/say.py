@@ -55,8 +55,8 @@ def say(call: Call) -> None:
 def _addressee(call: Call) -> str:
     """Return whom an agent's, a team's or a run's name means; of a run it is the agent."""
     whom, agents = str(call.args.to), call.memory.store.agents()
-    known = {name for agent in agents.values() for name in agent.names}
-    if whom == EVERYBODY or not known.isdisjoint(
+    names = {name for agent in agents.values() for name in agent.names}
+    if whom == EVERYBODY or not names.isdisjoint(
         (whom, f"agent:{whom}", f"team:{whom}")
     ):
         return whom

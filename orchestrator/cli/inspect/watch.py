@@ -73,9 +73,9 @@ class Activities:
         id = str(run["run"])
         if id not in self._followed:
             self._followed[id] = _FollowedSteps(Tail(self.source.root, id, STEPS))
-        does, said = self._followed[id].read_new()
+        call, message = self._followed[id].read_new()
         engine = str(run.get("engine") or "")
-        return Activity(id, engine, AT_WORK, str(run.get("task", "")), does, said)
+        return Activity(id, engine, AT_WORK, str(run.get("task", "")), call, message)
 
 
 class _FollowedSteps:
@@ -100,8 +100,8 @@ def _conversations(root: str) -> Iterator[tuple[str, Activity]]:
         busy = in_turn(facts.load(session.client), session)
         for key, worker in session.workers.items():
             is_at_work = AT_WORK if busy or key != MAIN else WAITS
-            about = " ".join(worker.about)
-            texts = (is_at_work, about, worker.does, worker.said)
+            task = " ".join(worker.about)
+            texts = (is_at_work, task, worker.does, worker.said)
             yield worker.run, Activity(worker.run, session.client, *texts)
 
 

@@ -61,8 +61,8 @@ class Event(NamedTuple):
     def call_text(self) -> str:
         """Return the call as people read it: the tool, and what it is about."""
         texts = (*self.subjects, *self.arguments.values())
-        about = next((text for text in texts if isinstance(text, str) and text), "")
-        return f"{self.tool} {about}".strip() if self.tool else ""
+        subject = next((text for text in texts if isinstance(text, str) and text), "")
+        return f"{self.tool} {subject}".strip() if self.tool else ""
 
 
 class Reply(NamedTuple):

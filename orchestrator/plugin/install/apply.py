@@ -95,9 +95,11 @@ def _files(
     target: Target, paths: Mapping[str, list[Text | Mode]], before: Install
 ) -> tuple[list[Edit], dict[str, Written]]:
     edits, files = [], {}
-    made = {folder for written in before.files.values() for folder in written.folders}
+    folders = {
+        folder for written in before.files.values() for folder in written.folders
+    }
     for path, changes in paths.items():
-        edit, written = _file(target, path, changes, before.files.get(path), made)
+        edit, written = _file(target, path, changes, before.files.get(path), folders)
         edits.append(edit)
         files[path] = written
     return edits, files
