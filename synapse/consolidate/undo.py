@@ -31,6 +31,7 @@ _FINAL = {
     "thread": "say the opposite: `synapse thread ID --reopen`, --close, --tag or --rename",
     "link": "say the link anew, with another --type or --strength: the last word counts",
     "claim": "a lease ends by itself, or when its agent releases it",
+    "change": "the file is git's, or its editor's, to restore",
     "react": "`synapse ack --react SIGN --remove` takes a reaction back",
     "receipt": "what was read stays read",
     "acked": "what was acknowledged stays so; send another message",

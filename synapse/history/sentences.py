@@ -422,6 +422,7 @@ _SENTENCES: Mapping[str, Any] = {
     "stop": lambda act, fields: f"wants run {fields.get('run')} to stop" + _why(fields),
     "delivery": _delivery_sentence,
     "claim": _claim_sentence,
+    "change": lambda act, fields: f"changed the file {fields.get('file')}",
     "link": _link_sentence,
     "used": lambda act, fields: (
         f"noted how often {len(fields.get('counts', ()))} items were asked for"

@@ -294,6 +294,10 @@ select seq from once where by = :by and key = :key
 -- name: keyed
 select seq, fields from keyed where key = :key order by seq
 
+-- name: keyed_since
+select k.seq, a.at, a.by, k.fields from keyed k join acts a on a.seq = k.seq
+where k.key = :key and k.seq > :floor and a.at >= :at order by k.seq desc limit :limit
+
 -- name: touched
 select a.seq, json_object() from refs r join acts a on a.seq = r.seq
 where r.id = :id and a.kind in ('approve', 'vouch', 'resolve', 'archive', 'restore', 'undo', 'taint', 'untaint')

@@ -246,6 +246,16 @@ class Snapshot(Pages):
             for seq, fields in rows
         ]
 
+    def keyed_since(self, key: str, floor: int, at: int, limit: int) -> list[Record]:
+        """Return the newest acts with this key after a place in the log and since a time, in
+        order.
+        """
+        values = {"key": key, "floor": floor, "at": at, "limit": limit}
+        return [
+            Record(seq, at, "", by, None, json.loads(fields), key=key)
+            for seq, at, by, fields in self.db.run("keyed_since", values)
+        ][::-1]
+
     def whereabouts(self, id: str) -> str:
         """Return where an entry is now: `live`, `staged`, `archived`, or `gone`."""
         row = self.db.run("place_of", {"id": id}).fetchone()

@@ -49,6 +49,7 @@ KINDS = frozenset(
         "link",  # one atom is said to cause, enable, precede or go with another
         "used",  # how often facts and atoms were asked for, about: once an hour and process at most
         "claim",  # an agent leased a piece of work, or gave it back
+        "change",  # an agent changed a file: which, and how the change begins
         "receipt",  # an agent read messages
         "acked",  # an agent acknowledged a message, with an answer or without
         "react",  # an agent reacted to a message, or took that back

@@ -40,7 +40,7 @@ _SPOKEN = {
         "resolve reject archive restore undo claim acked react thread stop".split(),
         "refuse",
     ),
-    **dict.fromkeys("entry run quarantine refused".split(), "conceal"),
+    **dict.fromkeys("entry run change quarantine refused".split(), "conceal"),
 }
 
 

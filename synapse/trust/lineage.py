@@ -17,7 +17,9 @@ from synapse.model.records import Record
 from synapse.model.settings import Settings
 
 # what a run writes about itself and its work, whatever it was shown
-_OWN = frozenset(("entry", "shown", "delivery", "receipt", "claim", "run", "used"))
+_OWN = frozenset(
+    ("entry", "shown", "delivery", "receipt", "claim", "change", "run", "used")
+)
 
 
 class Sights:

@@ -257,7 +257,7 @@ def test_two_agents_hear_that_they_edit_one_file(codex_project):
     codex = codex_project(script)
     codex.codex(NEW)
     told = [
-        "lead is editing a.txt too" in texts(body)
+        "lead changed a.txt just now" in texts(body)
         for body in codex.requests
         if of_child(body)
     ]

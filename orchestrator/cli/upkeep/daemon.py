@@ -131,7 +131,10 @@ def _server_words(args: Any) -> list[str]:
     """Return the options of the server as another process takes them."""
     options = ["--serve", "--host", args.host, "--port", args.port]
     if args.token_file:
-        options += ["--token-file", os.path.abspath(os.path.expanduser(args.token_file))]
+        options += [
+            "--token-file",
+            os.path.abspath(os.path.expanduser(args.token_file)),
+        ]
     for names in args.hosts or ():
         options += ["--hosts", names]
     return options + ["--trust-local"] * args.trust_local

@@ -39,7 +39,8 @@ class ToolFacts(NamedTuple):
     type. With a `pattern`, the subjects are what it finds in that argument; where it finds any, the
     call is of the kind `finds`: a shell's command that reads a file. `answer` finds a child's last
     message, and the reason of its end, in what its call gives; `done` is the reason of a child that
-    has done its task.
+    has done its task. Of an edit, `old` and `new` name the texts that go and come, in the arguments
+    or in each item of the list `parts`.
     """
 
     kind: str = "other"
@@ -50,6 +51,9 @@ class ToolFacts(NamedTuple):
     type: str = ""
     answer: str = ""
     done: str = ""
+    old: str = ""
+    new: str = ""
+    parts: str = ""
 
 
 class Facts(NamedTuple):

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from orchestrator.plugin.facts import Facts, ToolFacts
+from orchestrator.plugin.facts.edits import Edit, read_edits
 from synapse.system.text import REPLACEMENT, storable
 
 LONGEST_RESULT = 1 << 20  # characters of a tool's result that are looked at
@@ -33,8 +34,9 @@ _FIELDS = (
 class Event(NamedTuple):
     """One event of a client's session. `name` is ours, `hook` the client's; `agent` is the client's
     id of a sub-agent, None in the main conversation. `kind` says what a tool does: read, edit, run,
-    fetch, search, spawn, memory or other; `subjects` are the files or addresses that it is about.
-    `identity` is the agent that the client's environment names for its main conversation."""
+    grep, fetch, search, spawn, memory or other; `subjects` are the files or addresses that it is
+    about, and `edits` what it changes in them. `identity` is the agent that the client's
+    environment names for its main conversation."""
 
     client: str
     name: str
@@ -48,6 +50,7 @@ class Event(NamedTuple):
     tool: str = ""
     kind: str = "other"
     subjects: tuple[str, ...] = ()
+    edits: tuple[Edit, ...] = ()
     arguments: Mapping[str, Any] = {}
     call: str | None = None
     result: str = ""
@@ -125,6 +128,7 @@ def read_event(
         hook,
         kind=(tool.finds if subjects else "") or tool.kind,
         subjects=subjects,
+        edits=read_edits(tool, arguments, subjects),
         arguments=arguments,
         result=_result_text(payload.get(names.get("result", "")))[:LONGEST_RESULT],
         going_on=payload.get(names.get("going_on", "")) is True,

@@ -1,5 +1,5 @@
 """Checks of the memory before and after a call of a client's tool: entries for this call, what
-others got from the same, who is editing the same files.
+others got from the same, what is known of its files.
 
 A worker is told of each of them once. Called by `respond`.
 """
@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from orchestrator.plugin.facts.event import Event, Reply
 from orchestrator.plugin.hooks.addresses import is_public
+from orchestrator.plugin.hooks.changes import Changes
 from orchestrator.plugin.hooks.context import Context
 from orchestrator.plugin.sessions.runs import ClientRuns
 from orchestrator.plugin.sessions.state import LONGEST, Worker
@@ -20,29 +21,26 @@ from orchestrator.runs.repeats import age
 from orchestrator.sessions.wake import AT_ONCE
 from orchestrator.sharing.findings import Findings, Look
 from orchestrator.tools.calls import Act, Shares, act_of
-from synapse.access import claims
 from synapse.authority import visible
-from synapse.errors import Conflict
-from synapse.model.clock import seconds
+from synapse.index.full_text.search import holding
 from synapse.model.conditions import COMMANDS, SPAWN
-from synapse.model.entry import SECOND, Entry
-from synapse.system.quoting import inline
+from synapse.model.entry import Entry
+from synapse.system.tree_file import TreeFile, is_named
 from synapse.trust.lineage import why
-from synapse.view import clauses
 
-EDIT_MINUTES = 15  # that a file counts as being edited after its last change
 CONCERN = 3  # entries about a file or address that are told beside one call
+LOOKED_AT = 50  # of the newest entries with the words of its name
 # kinds of tools that make a turn one that leaves something
 ACTS = ("edit", "run", "spawn", "fetch", "search")
-_MINUTE = 60 * SECOND
 GOT = Shares("10m")  # how long what a fetch or a search gave is kept for others
 
 
 class CallChecks:
     """Looks into the memory around the calls of one session's workers."""
 
-    def __init__(self, workers: ClientRuns, context: Context) -> None:
+    def __init__(self, workers: ClientRuns, context: Context, changes: Changes) -> None:
         self.workers, self.context, self.store = workers, context, workers.store
+        self.changes = changes
         self.findings = Findings(
             self.store, workers.root, lambda name: lives(workers.root, name)
         )
@@ -58,9 +56,6 @@ class CallChecks:
         results = dict(self._got(worker, event))
         lines, entries = [*results], [*results.values()]
         entries += self._concerning(worker, event)
-        if event.kind == "edit":
-            for path in self._paths(event):
-                lines += self._claim_file(worker, path)
         if event.kind == "spawn":
             for line, entry in self._alike(worker, event):
                 lines.append(line)
@@ -105,38 +100,6 @@ class CallChecks:
         worker.add("seen", [entry.id])
         yield f"{entry.author} made this call {age(now - entry.at)} ago.", entry
 
-    def _claim_file(self, worker: Worker, path: str) -> Iterator[str]:
-        """Claim a file for a while, or yield who else is editing it."""
-        work = claims.named(f"edit {path[-180:]}")
-        now, agent_memory = self.store.clock(), self.workers.agent_memory(worker)
-        claim = claims.holder(self.store, work, now)
-        if claim is not None and claim.run == worker.run:
-            if claim.until - now > EDIT_MINUTES * _MINUTE // 2:
-                return
-            claim = None
-        if claim is None or self.findings.is_gone(claim):
-            superseded_runs = {claim.run} if claim else set()
-            try:
-                claims.take(
-                    agent_memory.writer,
-                    work,
-                    EDIT_MINUTES,
-                    None,
-                    None,
-                    now,
-                    superseded_runs,
-                )
-                worker.add("editing", [work])
-                return
-            except Conflict:
-                claim = claims.holder(self.store, work, now)
-        if claim is not None and f"{work} {claim.run}" not in worker.told:
-            worker.add("told", [f"{work} {claim.run}"])
-            yield (
-                f"{claim.agent} is editing {inline(path)} too (until {seconds(claim.until)},"
-                f" run {claim.run})."
-            )
-
     def _alike(
         self, worker: Worker, event: Event
     ) -> Iterator[tuple[str, Entry | None]]:
@@ -172,45 +135,48 @@ class CallChecks:
 
     def _concerning(self, worker: Worker, event: Event) -> list[Entry]:
         """Return the entries that name the file or address of a call, that the worker was not
-        given.
+        given: at the first call all, later those that have come since.
         """
-        if event.kind not in ("read", "edit", "fetch"):
-            return []
-        paths = event.subjects if event.kind == "fetch" else self._paths(event)
         entries: list[Entry] = []
-        for path in paths:
-            if f"about {path}" not in worker.told:
-                entries += self._naming(worker, path)
-                worker.add("told", [f"about {path}"])
+        for subject in event.subjects:
+            if event.kind in ("read", "edit"):
+                file = self.changes.locate(subject, event)
+                entries += self._about_file(worker, file)
+            elif event.kind == "fetch" and f"about {subject}" not in worker.told:
+                worker.add("told", [f"about {subject}"])
+                matches = self._search(worker, subject)
+                entries += [entry for entry in matches if subject in _text(entry)]
         entries = list({entry.id: entry for entry in entries}.values())[:CONCERN]
         worker.add("seen", [entry.id for entry in entries])
         return entries
 
-    def _naming(self, worker: Worker, path: str) -> Iterator[Entry]:
-        """Yield the entries with a file's path or name, or an address, in them."""
-        name = os.path.basename(path)
-        names = (path, name) if "." in name else (path,)
-        agent, now = self.workers.reader(worker), self.store.clock()
-        with self.store.snapshot(words=True) as snap:
-            matches = clauses.matches(snap, agent, path, now)
-        for entry, *_ in matches:
-            text = f"{entry.topic or ''}\n{entry.body}"
-            if entry.id in worker.seen or entry.author == worker.agent:
+    def _about_file(self, worker: Worker, file: TreeFile) -> Iterator[Entry]:
+        """Yield the entries about a file since the worker last had to do with it. What a run wrote
+        of a change that the worker was told is no news.
+        """
+        digest, cursor = worker.files.get(file.key, ("", 0))
+        with self.store.snapshot() as snap:
+            worker.files[file.key] = [digest, snap.cursor]
+        _, known_run = worker.changes.get(file.key, (0, None))
+        for entry in self._search(worker, os.path.basename(file.path)):
+            is_known = entry.priority == "info" and entry.run == known_run
+            if entry.seq <= cursor or (is_known and known_run):
                 continue
-            if entry.trust == "unverified" or not visible(entry, agent):
-                continue
-            if any(name in text for name in names):
+            if is_named(_text(entry), file) and not self.changes.is_own(
+                worker, entry.run
+            ):
                 yield entry
 
-    def _paths(self, event: Event) -> Iterator[str]:
-        """Yield the paths of files as the team knows them: from the folder of the session on."""
-        for path in event.subjects:
-            inside = (
-                os.path.relpath(path, event.cwd)
-                if os.path.isabs(path) and event.cwd
-                else path
-            )
-            yield path if inside.startswith("..") else inside
+    def _search(self, worker: Worker, subject: str) -> Iterator[Entry]:
+        """Yield the entries of others that hold the words of a name or an address."""
+        agent, now = self.workers.reader(worker), self.store.clock()
+        with self.store.snapshot(words=True) as snap:
+            entries = holding(snap, agent, subject, now, LOOKED_AT)
+        for entry in entries:
+            if entry.id in worker.seen or entry.author == worker.agent:
+                continue
+            if entry.trust != "unverified" and visible(entry, agent):
+                yield entry
 
     # -- after a call ------------------------------------------------------------------------------
 
@@ -223,9 +189,9 @@ class CallChecks:
                 agent_memory, _act(event), once, event.result, look
             )
 
-    def give_back(self, worker: Worker) -> None:
-        """Give back the files that a worker was at when it ended."""
-        self.workers.release(worker)
+
+def _text(entry: Entry) -> str:
+    return f"{entry.topic or ''}\n{entry.body}"
 
 
 def _is_for_all(event: Event) -> bool:

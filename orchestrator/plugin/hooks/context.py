@@ -225,8 +225,14 @@ class Context:
     def render_beside(self, worker: Worker, entries: Sequence[Entry]) -> str:
         """Return entries that concern what a worker is about to read, to change or to give out."""
         self.workers.agent_memory(worker).access.noticed(entries)
+        return self.render_blocks(worker, _blocks(entries))
+
+    def render_blocks(self, worker: Worker, blocks: Sequence[Block]) -> str:
+        """Return what has come that a worker has to know; nothing where there is nothing."""
         reader = self.workers.reader(worker)
-        return render.wake(_blocks(entries), reader, self.secret, self.templates)
+        if not blocks:
+            return ""
+        return render.wake(blocks, reader, self.secret, self.templates)
 
 
 def _stands_in(event: Event | None, entry: Entry, worker: Worker) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from orchestrator.plugin.facts import Facts
 from orchestrator.plugin.facts.event import NOTHING, Event, Reply
 from orchestrator.plugin.hooks.call_checks import ACTS, CallChecks
+from orchestrator.plugin.hooks.changes import Changes
 from orchestrator.plugin.hooks.context import Context
 from orchestrator.plugin.sessions import spawns, state
 from orchestrator.plugin.sessions.runs import ClientRuns
@@ -71,7 +72,8 @@ class _Answer:
         self.event_facts = facts.events[event.hook]
         self.workers = ClientRuns(memory, session)
         self.context = Context(self.workers, facts.length)
-        self.checks = CallChecks(self.workers, self.context)
+        self.changes = Changes(self.workers)
+        self.checks = CallChecks(self.workers, self.context, self.changes)
         self.second_text = ""
 
     def reply(self) -> tuple[Reply, str]:
@@ -115,6 +117,8 @@ class _Answer:
         if earlier is not None and self.event.source == "resume":
             self.workers.note_written(earlier)
             worker.add("seen", earlier.seen)  # its conversation has them
+            worker.files, worker.changes = earlier.files, earlier.changes
+            worker.looked = earlier.looked
         elif self.event.source == "compact":
             worker.forget(self.workers.cursor())
         return self._open(worker, "")
@@ -169,7 +173,7 @@ class _Answer:
             )
         worker.acts = 0
         worker.turns += 1
-        news = self._news(worker)
+        news = self._with_changes(worker, self._news(worker))
         agent = self.workers.reader(worker)
         agent_memory = self.workers.agent_memory(worker)
         room = self.event_facts.cap - self.facts.length(news) - 1
@@ -185,7 +189,7 @@ class _Answer:
         worker = self.workers.of(self.event)
         worker.acts = 0
         worker.turns += 1
-        return Reply(context=self._news(worker))
+        return Reply(context=self._with_changes(worker, self._news(worker)))
 
     def _before(self) -> Reply:
         worker = self.workers.of(self.event)
@@ -201,7 +205,14 @@ class _Answer:
                 "call": self.event.call or "",
             }
             self.session.spawns = [*self.session.spawns, spawn][-50:]
+        changed = self.context.render_blocks(
+            worker, self.changes.before(worker, self.event)
+        )
         reply = self.checks.before(worker, self.event)
+        if changed and reply.deny:
+            worker.later += [changed]  # beside what is done instead
+        elif changed:
+            reply = reply._replace(context=f"{changed}{reply.context}")
         if self.event.kind == "spawn" and (reply.deny or self.facts.calls):
             self.session.spawns.pop()
         if self.event.kind == "spawn" and self.facts.calls and not reply.deny:
@@ -212,8 +223,15 @@ class _Answer:
         worker = self.workers.of(self.event)
         self.checks.after(worker, self.event)
         worker.acts += self.event.kind in ACTS
+        changed = self.changes.after(worker, self.event)
         later, worker.later = worker.later, []
+        later += [self.context.render_blocks(worker, changed)]
         return Reply(context="\n".join(filter(None, (*later, self._news(worker)))))
+
+    def _with_changes(self, worker: Worker, news: str) -> str:
+        """Return the news, with what was changed in files that the worker has seen."""
+        blocks = self.changes.news(worker)
+        return f"{self.context.render_blocks(worker, blocks)}{news}"
 
     def _news(self, worker: Worker) -> str:
         """Return the news for the worker, within what the client takes. Return its view where no
@@ -228,13 +246,12 @@ class _Answer:
 
     def _fit(self, worker: Worker, reply: Reply) -> Reply:
         """Return a reply without what the event cannot take. Where the client takes no context
-        before a call, it waits for the call's result; one that is too long is left out.
+        before a call, it waits for the next result; one that is too long is left out.
         """
         forms, cap = self.event_facts.forms, self.event_facts.cap
         context = reply.context
         if "context" not in forms:
-            if context and len(context) <= cap // 2:
-                worker.later = [context]
+            worker.later += [context] if context else []
             context = ""
         elif self.facts.length(context) > cap:
             context = ""
@@ -283,7 +300,6 @@ class _Answer:
             outcome = _outcome(outcome)
         parent = event.transcript
         worker.transcript = child_transcript(event.client, parent, event.prompt)
-        self.checks.give_back(worker)
         self.workers.end(spawn["agent"], outcome, event.client)
 
     # -- ends --------------------------------------------------------------------------------------
@@ -298,7 +314,6 @@ class _Answer:
         if text := self._pressing_news(worker):
             return Reply(again=text)
         worker.transcript = self.event.transcript or worker.transcript
-        self.checks.give_back(worker)
         self.workers.end(
             self.event.agent or MAIN, _outcome(self.event.message), self.event.client
         )
@@ -316,7 +331,6 @@ class _Answer:
         )
         self.event = self.event._replace(message=message)
         outcome = _outcome(message)
-        self.checks.give_back(worker)
         if outcome.status == "blocked" or (worker.acts and outcome.text):
             self.workers.report(worker, outcome, f"{max(worker.turns, 1)}")
         worker.acts = 0

@@ -9,7 +9,6 @@ the hooks and the MCP server.
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from typing import Any
 
 from orchestrator.plugin.facts.event import Event
@@ -24,7 +23,7 @@ from orchestrator.runs.records import Run, Runs, name
 from orchestrator.runs.task import Outcome, Task
 from synapse.agent_memory import AgentMemory
 from synapse.core import Memory
-from synapse.errors import Conflict, SynapseError
+from synapse.errors import Conflict
 from synapse.index.pages import Filter
 from synapse.model.agents import Agent
 from synapse.privacy.personal import concealed
@@ -81,13 +80,13 @@ class ClientRuns:
             worker.before = figures_of(spent(event.client, event.transcript))
         earlier = self.session.workers.get(key)
         if earlier is not None and event.source != "clear":
-            self._pass_doubts(earlier.run, run.id)  # the same words go on
+            self.pass_doubts(earlier.run, run.id)  # the same words go on
         self.session.workers[key] = worker
         if parent is not None:
-            self._pass_doubts(parent.id, run.id)
+            self.pass_doubts(parent.id, run.id)
         return worker
 
-    def _pass_doubts(self, source: str, to: str) -> None:
+    def pass_doubts(self, source: str, to: str) -> None:
         """Limit a run by what limits another one, whose words it was told. A session may remember
         runs that the log has no more.
         """
@@ -210,7 +209,7 @@ class ClientRuns:
     def end(
         self, key: str, outcome: Outcome, client: str, silent: bool = False
     ) -> None:
-        """End a worker's run: its entry, its claims, what it used by its client's transcript.
+        """End a worker's run: its entry, what it used by its client's transcript.
 
         With `silent` it leaves no entry: what it did has been written turn by turn. One that was
         asked to stop has not done its work then, whatever its client says.
@@ -221,7 +220,7 @@ class ClientRuns:
         if self.is_running(worker):
             run, entry = self.run(worker), None
             if key != MAIN and MAIN in self.session.workers:
-                self._pass_doubts(run.id, self.session.workers[MAIN].run)
+                self.pass_doubts(run.id, self.session.workers[MAIN].run)
             if silent:
                 reason = self.runs.over(run)
                 outcome = Outcome("stopped", "", reason) if reason else outcome
@@ -229,7 +228,6 @@ class ClientRuns:
                 entry = self.report(worker, outcome)
             if not silent:
                 await_message(worker.transcript, outcome.text)
-            self.release(worker)
             figures = run_figures(spent(client, worker.transcript), worker, self.memory)
             summary = writeback.summary(outcome.text)
             end: dict[str, Any] = {"summary": summary, "why": outcome.why}
@@ -247,11 +245,3 @@ class ClientRuns:
             else:
                 outcome = Outcome("stopped", "", why or "its session has ended")
                 self.end(key, outcome, client, silent=True)
-
-    def release(self, worker: Worker) -> None:
-        """Give back the files that a worker was editing."""
-        agent_memory = self.agent_memory(worker)
-        for work in worker.editing:
-            with suppress(SynapseError):  # it has run out, or was given back
-                agent_memory.release(work)
-        worker.editing = []

@@ -10,7 +10,7 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -23,6 +23,7 @@ T = TypeVar("T")
 FOLDER = os.path.join("runs", ".clients")
 MAIN = ""  # the key of the main conversation; a sub-agent's is the client's id of it
 LONGEST = 4_000  # characters that are remembered of what a conversation was asked
+FILES = 200  # files that are remembered of each worker
 MOST = 400  # ids, keys and calls that are remembered of each worker
 WAIT = 5.0  # seconds for the other hooks of the session, which come one after the other
 ENDED = 50  # sub-agents at their end that are remembered of a session
@@ -34,7 +35,10 @@ class Worker:
     are entries that it is to be told and was not yet; `told` are keys of what it was told once;
     `later` are texts that the event they were for could not take; `forgot` is the place in the log
     up to which it has forgotten what it wrote; `acts` counts what it did since it last ended a
-    turn; `does` and `said` are its last call and its last message.
+    turn; `does` and `said` are its last call and its last message. `files` are those that it has
+    seen, by their keys, each with its digest and the place in the log up to which entries about it
+    were looked for; `looked` is the place up to which changes were. `changes` are the newest ones
+    that it was told of, by file, with their runs; `marks` are the files that its calls may change.
     """
 
     def __init__(
@@ -50,8 +54,11 @@ class Worker:
         self.due: list[str] = []
         self.told: list[str] = []
         self.about: list[str] = []
-        self.editing: list[str] = []
         self.later: list[str] = []
+        self.files: dict[str, list[Any]] = {}
+        self.looked = cursor
+        self.changes: dict[str, list[Any]] = {}
+        self.marks: dict[str, Any] = {}
         self.opened = False  # whether it was given its view
         self.acts = 0
         self.does = ""
@@ -76,12 +83,30 @@ class Worker:
 
     def forget(self, cursor: int) -> None:
         """Forget what it was shown and wrote up to a place in the log: its context was emptied."""
-        self.forgot, self.seen, self.told = cursor, [], []
+        self.forgot, self.seen, self.told, self.changes = cursor, [], [], {}
+        self.files = {key: [digest, 0] for key, (digest, _) in self.files.items()}
+
+    def note_change(self, file: str, place: int, run: str) -> None:
+        """Remember up to which change of a file this worker was told, and whose that is."""
+        self.changes.pop(file, None)
+        self.changes[file] = [place, run]
+        for old in list(self.changes)[:-FILES]:
+            del self.changes[old]
+
+    def see(self, digests: Mapping[str, str]) -> None:
+        """Remember how files look now, the newest of them."""
+        for key, digest in digests.items():
+            _, cursor = self.files.pop(key, ("", 0))
+            self.files[key] = [digest, cursor]
+        for old in list(self.files)[:-FILES]:
+            del self.files[old]
 
 
 class ClientSession:
     """One session of a client: its workers by the client's ids, spawns whose child has not begun
-    yet, and whose call each of the newest calls is. `fired` are the times of each event's last."""
+    yet, and whose call each of the newest calls is. `fired` are the times of each event's last;
+    `trees` are the work trees of its files, by their short names.
+    """
 
     def __init__(self, client: str, session: str) -> None:
         self.client, self.session = client, session
@@ -92,6 +117,7 @@ class ClientSession:
         self.spawns: list[dict[str, str]] = []
         self.calls: dict[str, str] = {}
         self.fired: dict[str, float] = {}
+        self.trees: dict[str, str] = {}
 
     def forget(self, key: str) -> None:
         """Keep of a sub-agent that has ended only whose run it was, and that of the newest of

@@ -351,6 +351,15 @@ def together(
     return _run(snap.db, "search_together", values, lists) if phrase else []
 
 
+def holding(
+    snap: Snapshot, agent: Agent | None, text: str, now: int, limit: int
+) -> list[Entry]:
+    """Return the newest live entries that the agent may see and that hold all words of a text."""
+    reach = snap.names.reach(agent)
+    rows = together(snap, reach, terms.sought(text), now, snap.cursor, limit)
+    return snap.load(rows, now, reach)
+
+
 def counted(snap: Snapshot, word: str, cursor: int) -> int:
     """Return how many entries up to a cursor hold a word, counted up to `COMMON`."""
     values = {"word": f'"{word}"', "limit": COMMON, "last": cursor}

@@ -435,19 +435,6 @@ def test_of_private_hosts_nothing_is_kept_nor_told(client, memory, url):
     assert len(memory.as_agent("boss").read(limit=None)) == 0
 
 
-def test_who_else_is_editing_a_file_is_said_once(client):
-    client("SessionStart", source="startup")
-    for agent in ("a1", "a2"):
-        client.spawn(agent, f"Change it for {agent}")
-    edit = ("Edit", {"file_path": f"{client.folder}/api/users.py"})
-    assert client.tool(*edit, "a1") == ({}, {})
-    assert "engineer is editing api/users.py" in context(client.tool(*edit, "a2")[0])
-    assert client.tool(*edit, "a2") == ({}, {})
-    client("SubagentStop", "a1", last_assistant_message="Changed.")
-    client.spawn("a3", "Change it for a3")
-    assert client.tool(*edit, "a3")[0] == {}
-
-
 def test_what_names_a_file_is_told_beside_its_reading(client, memory):
     client("SessionStart", source="startup")
     write(
@@ -899,17 +886,12 @@ def test_a_sub_agent_that_ends_leaves_its_transcript_and_its_result(memory):
 
 
 def test_what_is_too_long_to_stand_beside_a_call_is_left_out(memory):
-    send(memory, "start")
-    given = send(memory, "before", kind="edit", subjects=("a.py",))
-    assert given.context == ""
-    send(memory, "agent-start", agent="a1")
-    given = send(memory, "before", kind="edit", subjects=("a.py",), agent="a1")
-    assert "lead is editing a.py" in given.context
-    send(memory, "agent-start", agent="a2")
-    many = tuple(f"{'folder/' * 80}{n}.py" for n in range(20))
-    send(memory, "before", kind="edit", subjects=many)
-    given = send(memory, "before", kind="edit", subjects=many, agent="a2")
-    assert given.context == ""
+    send(memory, "start", "codex")
+    for name, sign, there in (("a.py", "x", True), ("b.py", "🜁", False)):
+        for n in range(3):
+            write(memory, f"{name}: {n} {sign * 1_100}", f"decisions/{n}", "info")
+        given = send(memory, "before", "codex", kind="edit", subjects=(name,))
+        assert (f"{name}: 2 {sign}" in given.context) is there
 
 
 # -- sub-agents that are calls ---------------------------------------------------------------------
@@ -997,25 +979,6 @@ def test_what_a_client_takes_before_no_call_waits_for_its_result(memory):
         send(memory, "after", "gemini", kind="read", subjects=("api/users.py",))
         == NOTHING
     )
-
-
-def test_what_waits_for_a_result_is_no_longer_than_half_of_what_fits_there(memory):
-    """What is said of many files at once; the result's own news needs the other half."""
-    cap = load("gemini").events["AfterTool"].cap
-    send(memory, "start", "gemini")
-    send(memory, "before", "codex", kind="edit", subjects=("x.py",))
-    line = len(
-        "lead-2 is editing  too (until 2026-01-01T00:00:00Z, run lead-2-0123456789).\n"
-    )
-    for length, there in ((cap // 2 - 2_000, True), (cap // 2 + 2_000, False)):
-        count = 20
-        name = "n" * (length // count - line - 6)
-        paths = tuple(f"{length}{name}{n:02d}" for n in range(count))
-        send(memory, "before", "codex", kind="edit", subjects=paths)
-        given = send(memory, "before", "gemini", kind="edit", subjects=paths)
-        assert given == NOTHING
-        after = send(memory, "after", "gemini", kind="edit", subjects=paths).context
-        assert ("is editing" in after) is there
 
 
 # -- nothing lost, nothing twice -------------------------------------------------------------------

@@ -1,0 +1,61 @@
+"""The edits that a call of a client's tool makes, read from its arguments. Pure. Called by
+`event`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from orchestrator.plugin.facts import ToolFacts
+
+LONGEST = 1 << 18  # characters of a text that are looked at
+_SECTION = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
+_HUNK = re.compile(r"^@@.*\n", re.MULTILINE)
+
+
+class Edit(NamedTuple):
+    """One replacement in a file: the text that goes, None where the whole file is written anew, and
+    the text that comes.
+    """
+
+    path: str
+    old: str | None
+    new: str
+
+
+def read_edits(
+    tool: ToolFacts, arguments: Mapping[str, Any], subjects: tuple[str, ...]
+) -> tuple[Edit, ...]:
+    """Return the edits of a call in their order; none where the tool changes no file."""
+    if tool.kind != "edit":
+        return ()
+    if tool.pattern:
+        return tuple(_of_patch(_text(arguments, tool.subject) or ""))
+    items = arguments.get(tool.parts) if tool.parts else None
+    items = items if isinstance(items, list) else [arguments]
+    return tuple(
+        Edit(path, _text(item, tool.old), _text(item, tool.new) or "")
+        for path in subjects[:1]
+        for item in items
+        if isinstance(item, Mapping)
+    )
+
+
+def _of_patch(patch: str) -> Iterator[Edit]:
+    """Yield the edits of a patch, one for each place of a file."""
+    sections = [*_SECTION.finditer(patch)]
+    ends = [match.start() for match in sections[1:]] + [len(patch)]
+    for section, end in zip(sections, ends, strict=True):
+        for hunk in _HUNK.split(patch[section.end() + 1 : end]):
+            lines = [line for line in hunk.splitlines() if not line.startswith("***")]
+            old = "\n".join(line[1:] for line in lines if not line.startswith("+"))
+            new = "\n".join(line[1:] for line in lines if not line.startswith("-"))
+            if old != new:
+                yield Edit(section[1].strip(), old, new)
+
+
+def _text(values: Mapping[str, Any], name: str) -> str | None:
+    value = values.get(name) if name else None
+    return value[:LONGEST] if isinstance(value, str) else None

@@ -1,0 +1,174 @@
+"""Two real sessions at work on one repository: one renames a function while the other, in a turn of
+its own or between two, uses it. Who uses it is told before its first act on the old name, and once.
+"""
+
+import json
+import subprocess
+
+import pytest
+
+from orchestrator.engines.scripted import Move
+from orchestrator.testing.model_server import ModelServer
+from tests.e2e.test_claude_plugin import Project, asked, bash, requests
+from tests.e2e.test_codex_plugin import NEW, call, texts
+
+DB = "def fetch_all(conn):\n    return conn\n"
+USERS = "from src.db import fetch_all\n\nprint(fetch_all(1))\n"
+NOTICE = "lead-2 changed src/db.py just now: fetch_all is now fetch_page"
+OLD_NAME = "fetch_all is now fetch_page"
+PATCH = """*** Begin Patch
+*** Update File: src/db.py
+@@
+-def fetch_all(conn):
++def fetch_page(conn, page=0):
+*** End Patch
+"""
+
+
+@pytest.fixture
+def project(claude, tmp_path):
+    project = Project(claude, tmp_path.resolve())
+    project.orchestrator("install", "claude-code")
+    prepare(project.folder)
+    return project
+
+
+@pytest.fixture
+def serve():
+    """Starts model servers, and ends them."""
+    servers = []
+
+    def started(script):
+        servers.append(ModelServer(script).start())
+        return servers[-1]
+
+    yield started
+    for server in servers:
+        server.stop()
+
+
+def prepare(folder):
+    (folder / "src").mkdir()
+    (folder / "src/__init__.py").touch()
+    (folder / "src/db.py").write_text(DB)
+    (folder / "src/users.py").write_text(USERS)
+
+
+def edit(path, old, new):
+    arguments = {"file_path": str(path), "old_string": old, "new_string": new}
+    return Move("", (("Edit", arguments),))
+
+
+def read(path):
+    return Move("", (("Read", {"file_path": str(path)}),))
+
+
+def renames(project, seen):
+    """What the session does that renames the function."""
+    path = project.folder / "src/db.py"
+    if seen.turn == 0:
+        return read(path)
+    if seen.turn == 1:
+        return edit(path, "fetch_all(conn)", "fetch_page(conn, page=0)")
+    return "It is renamed."
+
+
+def test_who_uses_a_function_in_a_turn_of_its_own_is_told_that_another_renamed_it(
+    project, serve
+):
+    db, users = (project.folder / "src" / name for name in ("db.py", "users.py"))
+
+    def script(seen):
+        if asked(seen) == "TASK-A":
+            return renames(project, seen)
+        if seen.turn == 1:  # the other session comes and goes while this one thinks
+            project.ask(server.url, "TASK-A")
+        steps = (
+            lambda: read(db),
+            lambda: read(users),
+            lambda: bash("grep -rn fetch_all src"),
+            lambda: edit(users, "fetch_all(1)", "fetch_all(2)"),
+            lambda: read(db),
+            lambda: bash("python3 -m src.users"),
+        )
+        return steps[seen.turn]() if seen.turn < len(steps) else "Done."
+
+    server = serve(script)
+    project.ask(server.url, "TASK-B")
+    sent = requests(server, "TASK-B")
+    # the third request is the first after the rename: nothing was done on the old name yet
+    assert [request.text.count(NOTICE) for request in sent] == [0, 0, 1, 1, 1, 1, 1]
+    assert not any(OLD_NAME in request.text for request in requests(server, "TASK-A"))
+
+
+@pytest.mark.soak
+def test_who_goes_on_after_the_rename_is_told_with_what_it_is_asked(project, serve):
+    db = project.folder / "src/db.py"
+
+    def script(seen):
+        if asked(seen) == "TASK-A":
+            return renames(project, seen)
+        return read(db) if seen.turn == 0 else "Done."
+
+    server = serve(script)
+    output = project.ask(server.url, "TASK-B", "--output-format", "json")
+    project.ask(server.url, "TASK-A")
+    session = json.loads(output)["session_id"]
+    project.ask(server.url, "Go on.", "--resume", session)
+    sent = requests(server, "TASK-B")
+    assert [request.text.count(OLD_NAME) for request in sent] == [0, 0, 1]
+
+
+@pytest.mark.soak
+def test_sessions_in_two_work_trees_do_not_hear_of_each_other(project, serve):
+    for words in (
+        ("add", "src"),
+        ("-c", "user.name=x", "-c", "user.email=x@x", "commit", "-qm", "x"),
+        ("worktree", "add", "-q", str(project.base / "other")),
+    ):
+        subprocess.run(["git", *words], cwd=project.folder, check=True)
+
+    def script(seen):
+        if asked(seen) == "TASK-A":
+            return renames(project, seen)
+        if seen.turn == 1:
+            project.ask(server.url, "TASK-A")
+        steps = (
+            lambda: read(project.base / "other/src/db.py"),
+            lambda: bash("true"),
+            lambda: read(project.base / "other/src/db.py"),
+        )
+        return steps[seen.turn]() if seen.turn < len(steps) else "Done."
+
+    server = serve(script)
+    project.ask(server.url, "TASK-B", "--add-dir", str(project.base / "other"))
+    sent = requests(server, "TASK-B")
+    assert len(sent) == 4
+    assert not any("changed src/db.py" in request.text for request in sent)
+
+
+@pytest.mark.soak
+def test_codex_tells_who_uses_a_function_that_another_renamed_it(codex_project):
+    def script(seen):
+        first = next(
+            message.text for message in seen.messages if "TASK-" in message.text
+        )
+        if "TASK-A" in first:
+            return call(seen, apply_patch=PATCH) if seen.turn == 0 else "It is renamed."
+        if seen.turn == 1:
+            codex.codex(NEW, prompt="TASK-A: rename it")
+        commands = (
+            "cat src/db.py",
+            "true",
+            "grep -rn fetch_all src",
+            "python3 -m src.users",
+        )
+        if seen.turn < len(commands):
+            return call(seen, exec_command={"cmd": commands[seen.turn]})
+        return "Done."
+
+    codex = codex_project(script)
+    prepare(codex.work)
+    codex.codex(NEW, prompt="TASK-B: use it")
+    sent = [texts(body) for body in codex.requests if "TASK-B" in texts(body)]
+    assert [text.count(NOTICE) for text in sent] == [0, 0, 1, 1, 1]
