@@ -211,7 +211,7 @@ def fenced(
 
     # nobody guesses it, and it is the same for the same prompt
     mark = blake2b(b"mark", key=fence.encode(), digest_size=16).hexdigest()
-    marks = {part: f"[{mark} {part}]" for part in ("opening", value, "closing")}
+    marks = {side: f"[{mark} {side}]" for side in ("opening", value, "closing")}
     rendered = templates.render(name, {**more, **marks})
     before, marker, after = rendered.partition("".join(marks.values()))
     is_once = marker and rendered.lower().count(mark) == len(marks)

@@ -15,6 +15,7 @@ from orchestrator.plugin.hooks.changes import Changes
 from orchestrator.plugin.hooks.context import Context
 from orchestrator.plugin.sessions.runs import ClientRuns
 from orchestrator.plugin.sessions.state import LONGEST, Worker
+from orchestrator.plugin.sessions.tasks import tasks_of
 from orchestrator.runs.files.lease import lives
 from orchestrator.runs.intent import ALIKE, similar
 from orchestrator.runs.repeats import age
@@ -108,30 +109,24 @@ class CallChecks:
         with self.store.snapshot(late=True) as snap:
             runs = snap.runs(project=self.workers.project, limit=50)
         for run in runs:
-            key = f"alike {run['run']} {run['state']}"
-            task = str(run["task"])[:LONGEST]
-            is_known = run["run"] == worker.run or key in worker.told
-            if (
-                is_known
-                or run.get("played")
-                or similar(task, event.prompt[:LONGEST]) < ALIKE
-            ):
+            if run["run"] == worker.run or run.get("played"):
                 continue
-            who, lease_name = f"(run {run['run']}", str(run.get("holder"))
-            if run["state"] == "running" and lives(self.workers.root, lease_name):
+            for task, id in tasks_of(self.workers.root, run):
+                key = f"alike {run['run']} {id}"
+                if (
+                    key in worker.told
+                    or similar(task[:LONGEST], event.prompt[:LONGEST]) < ALIKE
+                ):
+                    continue
                 worker.add("told", [key])
-                yield f"{run['agent']} is at work on the same {who}).", None
-            elif (
-                run["state"] == "ended"
-                and run.get("status") == "done"
-                and run.get("summary")
-            ):
-                worker.add("told", [key])
+                who = f"(run {run['run']}"
+                if id is None:
+                    yield f"{run['agent']} is at work on the same {who}).", None
+                    continue
                 with self.store.snapshot(late=True) as snap:
-                    entry = snap.entry(str(run.get("entry")), now)
+                    entry = snap.entry(id, now)
                 result = entry if entry is not None and visible(entry, agent) else None
-                line = f"{run['agent']} has done the same {who}, entry {run.get('entry')})."
-                yield line, result
+                yield f"{run['agent']} has done the same {who}, entry {id}).", result
 
     def _concerning(self, worker: Worker, event: Event) -> list[Entry]:
         """Return the entries that name the file or address of a call, that the worker was not

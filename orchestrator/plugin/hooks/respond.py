@@ -147,13 +147,17 @@ class _Answer:
                 return spawn["prompt"]
         return ""
 
-    def _open(self, worker: Worker, text: str, parts: int | None = None) -> Reply:
+    def _open(self, worker: Worker, text: str, parts: int = 0) -> Reply:
         agent = self.workers.reader(worker)
         agent_memory = self.workers.agent_memory(worker)
-        parts = self.facts.parts if parts is None else parts
         self.workers.note_written(worker)
         opening = self.context.opening(
-            agent, agent_memory, text, self.event_facts.cap, worker.seen, parts
+            agent,
+            agent_memory,
+            text,
+            self.event_facts.cap,
+            worker.seen,
+            parts or self.facts.parts,
         )
         self.context.note_shown(worker, opening.view, self.event.name)
         worker.cursor, worker.opened = max(worker.cursor, opening.view.cursor), True
@@ -171,7 +175,7 @@ class _Answer:
             self.workers.runs.name(
                 self.workers.run(worker), self.event.prompt[: state.LONGEST]
             )
-        worker.acts = 0
+        worker.acts, worker.busy = 0, True
         worker.turns += 1
         news = self._with_changes(worker, self._news(worker))
         agent = self.workers.reader(worker)
@@ -187,7 +191,7 @@ class _Answer:
     def _woken(self) -> Reply:
         """Answer a turn that no person asked for: the news, which may have woken the session."""
         worker = self.workers.of(self.event)
-        worker.acts = 0
+        worker.acts, worker.busy = 0, True
         worker.turns += 1
         return Reply(context=self._with_changes(worker, self._news(worker)))
 
@@ -330,10 +334,11 @@ class _Answer:
             self.event.client, self.event.transcript, self.event.message
         )
         self.event = self.event._replace(message=message)
-        outcome = _outcome(message)
+        outcome, entry = _outcome(message), None
         if outcome.status == "blocked" or (worker.acts and outcome.text):
-            self.workers.report(worker, outcome, f"{max(worker.turns, 1)}")
+            entry = self.workers.report(worker, outcome, f"{max(worker.turns, 1)}")
         worker.acts = 0
+        worker.finish(entry if outcome.status == "done" else None)
         return NOTHING
 
     def _pressing_news(self, worker: Worker) -> str:

@@ -97,9 +97,9 @@ class ClientRuns:
 
     def note_written(self, worker: Worker) -> None:
         """Note what a worker wrote itself since it last forgot: its conversation has it."""
-        wanted = Filter(author=worker.agent, mail=True)
+        own = Filter(author=worker.agent, mail=True)
         with self.store.snapshot(late=True) as snap:
-            entries = snap.page(self.reader(worker), wanted, self.store.clock())
+            entries = snap.page(self.reader(worker), own, self.store.clock())
         worker.add(
             "seen",
             [

@@ -26,6 +26,7 @@ LONGEST = 4_000  # characters that are remembered of what a conversation was ask
 FILES = 200  # files that are remembered of each worker
 MOST = 400  # ids, keys and calls that are remembered of each worker
 WAIT = 5.0  # seconds for the other hooks of the session, which come one after the other
+DONE = 5  # tasks that are remembered of each worker, with what came of them
 ENDED = 50  # sub-agents at their end that are remembered of a session
 STALE = 7 * 86_400  # seconds after which the file of a session that nobody touched goes
 
@@ -33,12 +34,13 @@ STALE = 7 * 86_400  # seconds after which the file of a session that nobody touc
 class Worker:
     """One conversation of a session, main or a sub-agent's: its run, and what it was given. `due`
     are entries that it is to be told and was not yet; `told` are keys of what it was told once;
-    `later` are texts that the event they were for could not take; `forgot` is the place in the log
-    up to which it has forgotten what it wrote; `acts` counts what it did since it last ended a
-    turn; `does` and `said` are its last call and its last message. `files` are those that it has
-    seen, by their keys, each with its digest and the place in the log up to which entries about it
-    were looked for; `looked` is the place up to which changes were. `changes` are the newest ones
-    that it was told of, by file, with their runs; `marks` are the files that its calls may change.
+    `about` is what it was asked last, `done` what of that is done, each with its entry; `later` are
+    texts that the event they were for could not take; `forgot` is the place in the log up to which
+    it has forgotten what it wrote; `acts` counts what it did since it last ended a turn; `does` and
+    `said` are its last call and its last message. `files` are those that it has seen, by their
+    keys, each with its digest and the place in the log up to which entries about it were looked
+    for; `looked` is the place up to which changes were. `changes` are the newest ones that it was
+    told of, by file, with their runs; `marks` are the files that its calls may change.
     """
 
     def __init__(
@@ -54,6 +56,8 @@ class Worker:
         self.due: list[str] = []
         self.told: list[str] = []
         self.about: list[str] = []
+        self.done: list[list[str]] = []
+        self.busy = False  # whether it is in the middle of a turn
         self.later: list[str] = []
         self.files: dict[str, list[Any]] = {}
         self.looked = cursor
@@ -80,6 +84,12 @@ class Worker:
             name,
             [*present, *(value for value in values if value not in present)][-MOST:],
         )
+
+    def finish(self, entry: str | None) -> None:
+        """Note that a turn has ended, and the entry that tells what came of it."""
+        self.busy = False
+        if entry is not None:
+            self.done = [*self.done, *([task, entry] for task in self.about)][-DONE:]
 
     def forget(self, cursor: int) -> None:
         """Forget what it was shown and wrote up to a place in the log: its context was emptied."""
@@ -125,10 +135,10 @@ class ClientSession:
         """
         worker = self.workers[key]
         if key != MAIN:
-            kept = self.workers[key] = Worker(
+            ended_worker = self.workers[key] = Worker(
                 worker.agent, worker.run, worker.epoch, worker.type, worker.cursor
             )
-            kept.over = True
+            ended_worker.over = True
         ended = [name for name, peer in self.workers.items() if peer.over]
         for name in ended[:-ENDED]:
             del self.workers[name]

@@ -184,3 +184,84 @@ def test_a_sub_agent_that_never_began_leaves_nothing(client, memory):
     assert given == {}
     assert [run.agent for run in Runs(memory.store).all()] == ["lead"]
     assert not list(memory.as_agent("operator").read())
+
+
+# -- What was done, and what is worked at ------------------------------------------------
+
+
+ASKED = "Find out which limit the users endpoint has"
+DONE = "The limit is 17 a minute."
+
+
+def spawned(client, prompt):
+    given, _ = client.tool(
+        "Agent", {"prompt": prompt, "subagent_type": "general-purpose"}
+    )
+    return context(given)
+
+
+def turn(client, prompt, message=None):
+    """Have a session be asked something, do it, and report it."""
+    client("UserPromptSubmit", prompt=prompt)
+    client.tool("Edit", {"file_path": f"{client.folder}/a.py"})
+    if message:
+        client("Stop", last_assistant_message=message)
+
+
+@pytest.mark.parametrize("then", [None, "Change the colour of the nav"])
+def test_what_a_session_reported_is_done_and_its_result_is_named(client, memory, then):
+    """Whatever it is asked next; that, it is at work on."""
+    other = Client(memory, client.folder, "s2")
+    turn(other, ASKED, DONE)
+    if then:
+        turn(other, then)
+    client("SessionStart", source="startup")
+    given = spawned(client, ASKED)
+    assert "is at work" not in given
+    assert given.count("has done the same") == 1
+    assert DONE in given
+    assert spawned(client, ASKED) == "", "it is said once"
+    if then:
+        assert "lead is at work on the same" in spawned(client, then)
+
+
+def test_what_a_session_is_at_work_on_is_not_done(client, memory):
+    other = Client(memory, client.folder, "s2")
+    turn(other, "Change the colour of the nav", "It is red.")
+    turn(other, ASKED)
+    client("SessionStart", source="startup")
+    assert "lead is at work on the same" in spawned(client, ASKED)
+    other("Stop", last_assistant_message=DONE)
+    assert "has done the same" in spawned(client, ASKED)
+
+
+def test_what_a_session_talked_of_it_neither_did_nor_does(client, memory):
+    other = Client(memory, client.folder, "s2")
+    other("UserPromptSubmit", prompt=ASKED)
+    other("Stop", last_assistant_message="Which endpoint?")
+    client("SessionStart", source="startup")
+    assert spawned(client, ASKED) == ""
+
+
+def test_what_a_session_did_is_known_when_it_has_ended(client, memory):
+    other = Client(memory, client.folder, "s2")
+    turn(other, ASKED, DONE)
+    other("SessionEnd", reason="exit")
+    client("SessionStart", source="startup")
+    assert "has done the same" in spawned(client, ASKED)
+
+
+def test_a_blocked_turn_is_not_done(client, memory):
+    other = Client(memory, client.folder, "s2")
+    turn(other, ASKED, "Blocked: there is no such endpoint.")
+    client("SessionStart", source="startup")
+    assert "has done the same" not in spawned(client, ASKED)
+
+
+def test_a_run_of_a_supervisor_is_at_work_by_its_own_record(client, memory):
+    client("SessionStart", source="startup")
+    client.spawn("a1", ASKED)
+    os.unlink(state.path_of(memory.store.root, "claude-code", "s1"))
+    other = Client(memory, client.folder, "s2")
+    other("SessionStart", source="startup")
+    assert "engineer is at work on the same" in spawned(other, ASKED)
