@@ -18,7 +18,7 @@ from synapse.view.block import POINTER, WHOLE, Block, natural, pointer, whole
 
 # The counts of some texts, and whether any of them is only an upper bound.
 Count = Callable[[Sequence[str]], tuple[Sequence[int], bool]]
-# The places in the log, of those of these entries that their reader was shown before.
+# The places in the log, of those of these entries that their agent was shown before.
 Shown = Callable[[Sequence[Entry]], Collection[int]]
 
 # Of the entries that the task's words found, by their places in the log: the share of a clause that

@@ -67,8 +67,11 @@ def test_three_sessions_and_two_sub_agents_of_a_type_are_each_told(project):
             project.ask(server.url, f"TASK-{session}: go on")
         for task in (*(f"TASK-{session}: go on" for session in range(3)), *PARTS):
             assert given(claude_code.requests(server, task)[0].text) == [*ALL], task
+        project.ask(server.url, "--continue", "TASK-3: and then")
+        assert given(claude_code.requests(server, "TASK-2: go on")[-1].text) == [*ALL]
+        assert "TASK-3: and then" in str(server.journal[-1].body["messages"])
     agents = [run.agent for run in claude_code.runs(project)]
-    assert sorted(agents) == ["engineer", "engineer", "lead", "lead", "lead"]
+    assert sorted(agents) == [*["engineer"] * 2, *["lead"] * 4]
 
 
 @pytest.mark.soak
@@ -103,7 +106,7 @@ def test_a_window_that_is_compacted_and_cleared_is_told_again(project):
             )
 
         try:
-            assert terminal.wait(lambda: "1monitor" in terminal.text)
+            assert terminal.wait(lambda: "forshortcuts" in terminal.text)
             say("TASK-MAIN: hello", answered("TASK-MAIN"))
             say("/compact", lambda: "ompacted" in terminal.text)
             say("TASK-COMPACT: go on", answered("TASK-COMPACT"))
@@ -217,15 +220,10 @@ def test_three_sessions_of_gemini_and_two_sub_agents_are_each_told(gemini):
         assert [given(text) for text in firsts] == [[*ALL]] * len(firsts), session
 
 
-@pytest.mark.soak
-def test_a_window_of_gemini_that_is_compressed_and_cleared_is_told_again(gemini):
-    def script(seen):
-        last = seen.messages[-1].text
-        if "state_snapshot" in last:
-            return "<state_snapshot>It was said.</state_snapshot>"
-        return f"Said {seen.turn}: " + " ".join(str(n * 7_919 % 997) for n in range(99))
+class GeminiWindow:
+    """An interactive session of Gemini, and what the model was sent."""
 
-    with ModelServer(script) as server:
+    def __init__(self, gemini, server):
         env = {
             "HOME": str(gemini.home),
             "PATH": gemini.path,
@@ -235,33 +233,66 @@ def test_a_window_of_gemini_that_is_compressed_and_cleared_is_told_again(gemini)
             "TERM": "xterm-256color",
         }
         words = ["gemini", "--model", "gemini-2.5-flash", "--yolo"]
-        terminal = Terminal(words, str(gemini.work), env)
+        self.server = server
+        self.terminal = Terminal(words, str(gemini.work), env)
+        assert self.terminal.wait(lambda: "Typeyourmessage" in self.terminal.text)
+        self.terminal.wait(lambda: False, 3)
 
-        def say(text):
-            terminal.type(text)
-            terminal.wait(lambda: False, 2)
-            terminal.type("\r")
+    def say(self, text, seconds):
+        self.terminal.type(text)
+        self.terminal.wait(lambda: False, 2)
+        self.terminal.type("\r")
+        self.terminal.wait(lambda: False, seconds)
 
-        def sent(task):
-            texts = [str(taken.body.get("contents")) for taken in list(server.journal)]
-            return [text for text in texts if task in text]
+    def sent(self, task):
+        """Return the first request that answers what its user said."""
+        return next(
+            text
+            for taken in list(self.server.journal)
+            if task in (text := str(taken.body.get("contents")))
+            and "state_snapshot> based on" not in text
+        )
 
+
+def compresses(seen):
+    """Answer as a model that also writes the client's summaries."""
+    if "state_snapshot" in seen.messages[-1].text:
+        return "<state_snapshot>It was said.</state_snapshot>"
+    return f"Said {seen.turn}: " + " ".join(str(n * 7_919 % 997) for n in range(99))
+
+
+@pytest.mark.soak
+def test_a_window_of_gemini_that_is_compressed_and_cleared_is_told_again(gemini):
+    with ModelServer(compresses) as server:
+        window = GeminiWindow(gemini, server)
         try:
-            assert terminal.wait(lambda: "Typeyourmessage" in terminal.text)
-            terminal.wait(lambda: False, 3)
             for command, task in (
                 (None, "MAIN-1"),
                 *zip(("/compress", "/clear"), EMPTIED, strict=True),
             ):
                 if command:
-                    say(command)
-                    terminal.wait(lambda: False, 8)
-                say(f"{task}: go on")
-                assert terminal.wait(lambda task=task: sent(task)), terminal.text[-500:]
-                terminal.wait(lambda: False, 4)
-                assert given(sent(task)[0]) == [*ALL], task
-                assert "You are `lead` " in sent(task)[0], task
+                    window.say(command, 8)
+                window.say(f"{task}: go on", 5)
+                assert given(window.sent(task)) == [*ALL], task
+                assert "You are `lead` " in window.sent(task), task
         finally:
-            terminal.close()
+            window.terminal.close()
     with synapse.open(str(gemini.root)) as memory:
         assert [run.agent for run in Runs(memory.store).all()] == ["lead", "lead"]
+
+
+@pytest.mark.soak
+def test_gemini_that_compresses_by_itself_is_told_again_with_the_next_prompt(gemini):
+    """Here it does so with each prompt, before it asks the model."""
+    path = gemini.home / ".gemini/settings.json"
+    settings = json.loads(path.read_text())
+    settings["model"] = {"compressionThreshold": 0.000001}
+    path.write_text(json.dumps(settings))
+    with ModelServer(compresses) as server:
+        window = GeminiWindow(gemini, server)
+        try:
+            for task, entries in (("MAIN-1", ALL), ("MAIN-2", ()), ("MAIN-3", ALL)):
+                window.say(f"{task}: go on", 8)
+                assert given(window.sent(task)) == [*entries], task
+        finally:
+            window.terminal.close()

@@ -80,7 +80,6 @@ class _Answer:
         """Return the reply, and the text of a second hook."""
         answers: Mapping[str, Callable[[], Reply]] = {
             "start": self._start,
-            "compact": self._compact,
             "prompt": self._prompt,
             "woken": self._woken,
             "before": self._before,
@@ -122,15 +121,6 @@ class _Answer:
         elif self.event.source == "compact":
             worker.forget(self.workers.cursor())
         return self._open(worker, "")
-
-    def _compact(self) -> Reply:
-        """Answer that a conversation is about to be emptied where no start follows: it is given its
-        view with the next event that takes it.
-        """
-        worker = self.workers.of(self.event)
-        worker.forget(self.workers.cursor())
-        worker.opened = False
-        return NOTHING
 
     def _agent_start(self) -> Reply:
         """Answer the begin of a sub-agent: its view, by the words of its task."""
@@ -239,8 +229,11 @@ class _Answer:
 
     def _news(self, worker: Worker) -> str:
         """Return the news for the worker, within what the client takes. Return its view where no
-        hook of its start was called.
+        hook of its start was called, or its context was emptied since.
         """
+        if self.event.agent is None and self.workers.is_summarised(worker, self.event):
+            worker.forget(self.workers.cursor())
+            worker.opened = False
         if not worker.opened:
             return self._open(worker, "\n".join(worker.about), 1).context
         news = self.context.collect_news(worker, self.event)

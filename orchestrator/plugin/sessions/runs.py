@@ -16,7 +16,7 @@ from orchestrator.plugin.sessions import state
 from orchestrator.plugin.sessions.figures import figures_of, run_figures
 from orchestrator.plugin.sessions.settings import Clients, clients, member
 from orchestrator.plugin.sessions.state import MAIN, ClientSession, Worker
-from orchestrator.plugin.transcripts.transcript import await_message, spent
+from orchestrator.plugin.transcripts.transcript import await_message, spent, summaries
 from orchestrator.runs.files.folder import OUTPUT, Folder
 from orchestrator.runs.files.lease import client_holder, lives
 from orchestrator.runs.records import Run, Runs, name
@@ -78,6 +78,7 @@ class ClientRuns:
         # A session that is gone on with has its earlier runs in the same transcript.
         if key == MAIN:
             worker.before = figures_of(spent(event.client, event.transcript))
+            worker.summaries = summaries(event.client, event.transcript)
         earlier = self.session.workers.get(key)
         if earlier is not None and event.source != "clear":
             self.pass_doubts(earlier.run, run.id)  # the same words go on
@@ -94,6 +95,12 @@ class ClientRuns:
         if one is not None and other is not None:
             doubts = self._memory_of(one).access.doubts()
             self._memory_of(other).access.noticed_ids(doubts)
+
+    def is_summarised(self, worker: Worker, event: Event) -> bool:
+        """Tell whether a main conversation was replaced by a summary since this was last asked."""
+        before = worker.summaries
+        worker.summaries = summaries(event.client, event.transcript)
+        return worker.summaries > before
 
     def note_written(self, worker: Worker) -> None:
         """Note what a worker wrote itself since it last forgot: its conversation has it."""

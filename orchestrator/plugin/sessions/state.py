@@ -70,6 +70,7 @@ class Worker:
         self.turns = 0
         self.given = 0  # characters that it was given
         self.transcript: str | None = None
+        self.summaries = 0  # that have replaced it, by its transcript
         self.over = False  # whether its run was ended here
         # what its transcript said when its run began: a usage, and turns
         self.before: list[float] = []

@@ -12,7 +12,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from orchestrator.engines.protocol import Usage
-from orchestrator.plugin.transcripts.transcript import Spent, objects
+from orchestrator.plugin.transcripts.transcript import Spent, lines, objects
+
+REPLACED, SUMMARY = b'{"$set":{"messages":', b"<state_snapshot>"
 
 
 def usage(path: str) -> Spent | None:
@@ -46,6 +48,11 @@ def last_text(path: str) -> str:
         if line.get("type") == "gemini" and isinstance(line.get("content"), str)
     ]
     return next(filter(None, reversed(texts)), "")
+
+
+def summaries(path: str) -> int:
+    """Return how often a chat was replaced by a summary of it."""
+    return sum(line.startswith(REPLACED) for line, _ in lines(path, SUMMARY))
 
 
 def child(parent: str, prompt: str) -> str | None:

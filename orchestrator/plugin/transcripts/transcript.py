@@ -45,6 +45,20 @@ def spent(client: str, path: str | None) -> Spent | None:
     return usage
 
 
+def summaries(client: str, path: str | None) -> int:
+    """Return how often a conversation was replaced by a summary, for a client that tells of it in
+    its transcript alone.
+    """
+    reader = _reader(client)
+    if not path or not hasattr(reader, "summaries"):
+        return 0
+    try:
+        count: int = reader.summaries(path)
+    except (OSError, ValueError):
+        return 0
+    return count
+
+
 def child_transcript(client: str, parent: str | None, prompt: str) -> str | None:
     """Return the transcript of a sub-agent that was asked this, for a client that does not name
     it.

@@ -129,17 +129,30 @@ def test_what_is_important_has_a_floor_at_a_start_whatever_it_saves(client, memo
     assert "More, 39:" in text
 
 
-def test_a_conversation_that_is_emptied_with_no_start_is_told_at_its_next_prompt(
-    memory,
+def test_a_conversation_that_its_transcript_says_is_summarised_is_told_again(
+    memory, tmp_path
 ):
-    """Gemini says that it compresses, and no more."""
+    """Gemini compresses in the middle of a turn, and tells of it in its chat alone."""
+    path = tmp_path / "chat.jsonl"
+    first = '{"$set":{"messages":[{"content":[{"text":"%s"}]}]}}\n'
+    path.write_text(first % "This is the Gemini CLI.")
     ids = [write(memory, text, priority="important").id for text in DECIDED]
-    assert sorted(shown(send(memory, "start", "gemini").context)) == sorted(ids)
-    assert send(memory, "prompt", "gemini", prompt="Go on").context == ""
-    send(memory, "compact", "gemini")
-    given = send(memory, "prompt", "gemini", prompt="Go on").context
-    assert sorted(shown(given)) == sorted(ids)
-    assert send(memory, "prompt", "gemini", prompt="Go on").context == ""
+
+    def say(name, **fields):
+        given = send(memory, name, "gemini", transcript=str(path), **fields)
+        return sorted(shown(given.context))
+
+    assert say("start", source="startup") == sorted(ids)
+    assert say("prompt", prompt="Go on") == []
+    for name, fields in (("after", {"tool": "run_shell_command"}), ("prompt", {})):
+        with path.open("a") as file:
+            file.write('{"id":"1","content":[{"text":"About a <state_snapshot>"}]}\n')
+            file.write(first % "<state_snapshot>It was said.</state_snapshot>")
+        assert say(name, **fields) == sorted(ids)
+        assert say(name, **fields) == []
+    say("end")
+    assert say("start", source="resume") == []
+    assert say("prompt", prompt="Go on") == [], "its summaries of before are known"
 
 
 # -- An emptied conversation goes on under another id ----------------------------------
