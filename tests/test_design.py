@@ -22,7 +22,7 @@ from synapse.index.full_text import search as full_text
 from synapse.log import adopt
 from synapse.model import worth
 from synapse.system import lock
-from synapse.view import clauses
+from synapse.view import recall
 
 ROOT = Path(__file__).parents[1]
 DESIGN = ROOT / "synapse/DESIGN.md"
@@ -144,7 +144,8 @@ def test_figures_are_the_programs():
         in text
     )
     assert f"is counted up to {full_text.COUNTED:,} entries" in text
-    assert f"Where more than {clauses.FEW} entries hold the same" in text
+    assert f"Where more than {recall.FEW} entries hold the same" in text
+    assert f"to hold {recall.NEAR} of what the best one does" in text
     assert f"at most {lock.PATIENCE:g} s" in text
     assert f"has not changed for {adopt.SETTLED * 1000:g} ms" in text
     assert f"{1 / store.LOOK_EVERY:g} looks a second".replace("5", "five") in text

@@ -157,6 +157,17 @@ def wake(
     return fenced("wake", fence(secret, agent.id, news), news, templates, "news")
 
 
+def found(
+    blocks: Iterable[Block], agent: Agent, secret: bytes, templates: Templates
+) -> str:
+    """Return what the memory has on what an agent is about to do, in a conversation that was told
+    how memory is to be read."""
+    entries = "".join(block.text for block in blocks)
+    return fenced(
+        "found", fence(secret, agent.id, entries), entries, templates, "entries"
+    )
+
+
 def held(
     blocks: Iterable[Block], agent: Agent, secret: bytes, templates: Templates
 ) -> str:

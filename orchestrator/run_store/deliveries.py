@@ -101,9 +101,11 @@ class Deliveries:
         # of all that came, as the feed does: `tier` knows what is the run's own
         follower = Follower(self.store, lambda: None, cursor)
         now = self.store.clock()
+        events = list(follower.poll())
+        topics = wake.topics_of(self.store, [reader]) if events else {}
         came = (
-            (event.entry, wake.tier(event.entry, reader, event.cursor))
-            for event in follower.poll()
+            (event.entry, wake.tier(event.entry, reader, event.cursor, topics))
+            for event in events
         )
         news = [News(entry, now, tier) for entry, tier in came if tier]
         return news, self.runs.over(session.run, known=True)

@@ -138,16 +138,16 @@ def answered_in(run_store: RunStore, top: Run) -> list[Answered]:
     tree = {run.id: run for run in run_store.runs.all(root=top.root)}
 
     def below(run: Run) -> list[Answered]:
-        found: list[Answered] = []
+        answers: list[Answered] = []
         again = []
         for child in (tree[id] for id in run.fields.get("below") or () if id in tree):
             deeper = below(child) if child.status == "blocked" else []
-            found += deeper
+            answers += deeper
             if deeper or child.status != "blocked":  # it goes on, or did before a crash
                 again.append(child.id)
         asks = run.fields.get("asks")
         answered = [asks] if asks and run_store.blockers.answered(asks) else []
-        return [*found, Answered(run, answered, again)] if answered or again else []
+        return [*answers, Answered(run, answered, again)] if answered or again else []
 
     return below(top)
 
@@ -160,16 +160,16 @@ def _go_on(
     that are gone on with, and the others find that these were."""
     waiting: dict[str, str] = {}
     for top in run_store.runs.all(state="waiting", root=root):
-        found = answered_in(run_store, top)
+        answers = answered_in(run_store, top)
         missing = [
             f"waits for its own program: {', '.join(lacks)}"
-            for each in found
+            for each in answers
             if (lacks := _lacks(run_store, each.run, asked_for=root is not None))
         ]
         if missing:
             waiting[top.id] = missing[0]
             continue
-        for run, answered, again in found:
+        for run, answered, again in answers:
             try:
                 mine = run_store.runs.reopen(
                     run, run_store.lease.name, answered=answered, again=again

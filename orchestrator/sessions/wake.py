@@ -21,7 +21,8 @@ from synapse.notify import Follower
 from synapse.store import Store
 from synapse.system.signal import NotificationPipe
 from synapse.view.block import Block, pointer, whole
-from synapse.view.relevance import clauses, concerns, forms
+from synapse.view.recall import Question, concerns, questions
+from synapse.view.requests import clauses, forms
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -34,6 +35,7 @@ LATE_TURNS = 10  # entries over the quota for which one run takes a turn of its 
 TALK = 10
 LOOK_EVERY = 0.25
 LONG = 1_200  # characters of an entry that is told whole without waking anybody
+SHARED = 2  # words of a task that a clause has which says something of it
 AT_ONCE = 8  # entries that wake nobody and are told before one turn; the others wait for the next
 # How soon news is told: at once, in mid-turn where that can be; before the run ends, if there is no
 # turn before; late, which is as soon, for what is critical and over its author's quota; or beside
@@ -62,9 +64,24 @@ class Reader(NamedTuple):
     woken: bool = False
 
 
-def tier(entry: Entry, reader: Reader, seq: int) -> str | None:
+def topics_of(store: Store, readers: Iterable[Reader]) -> dict[str, list[Question]]:
+    """Return what each of the texts that these readers work at asks of the memory, as of now."""
+    texts = dict.fromkeys(text for reader in readers for text in reader.about)
+    if not texts:
+        return {}
+    with store.snapshot(words=True) as snap:
+        return {text: questions(snap, text) for text in texts}
+
+
+def tier(
+    entry: Entry,
+    reader: Reader,
+    seq: int,
+    topics: Mapping[str, Sequence[Question]] = {},
+) -> str | None:
     """Return how soon a running session is told of an entry that came to be seen at this place of
-    the log; None where it does not concern it, or its prompt was made in view of it.
+    the log; None where it does not concern it, or its prompt was made in view of it. What it works
+    at asks this of the memory (`topics_of`).
     """
     agent = reader.agent
     if wakes(entry, agent):
@@ -83,8 +100,9 @@ def tier(entry: Entry, reader: Reader, seq: int) -> str | None:
     addressed = entry.addressees != ("all",) or entry.author == OPERATOR
     if addressed or any(id in reader.seen for id in entry.replaces):
         return SOON
-    content = f"{entry.topic or ''}\n{entry.body}"
-    return BESIDE if any(concerns(text, content) for text in reader.about) else None
+    return (
+        BESIDE if any(concerns(topics[text], entry) for text in reader.about) else None
+    )
 
 
 class NewsFeed:
@@ -99,7 +117,8 @@ class NewsFeed:
         self.store = store
         self.quota = quota
         self.held: list[str] = []  # entries whose author had used up its wakes
-        # kept where a look fails on the way: the cursor has passed it
+        # both are kept where a look fails on the way: the cursor has passed them
+        self._came: deque[Event] = deque()
         self._news: list[tuple[str, Entry, str]] = []
         self._woken: dict[str, deque[int]] = defaultdict(deque)
         # of each run: entries that an author addressed to it
@@ -120,8 +139,13 @@ class NewsFeed:
         if mark == self._mark:
             return []
         for event in self._follower.poll():
+            self._came.append(event)
+        topics = topics_of(self.store, readers.values()) if self._came else {}
+        while self._came:
+            event = self._came.popleft()
             tiers = {
-                run: self._tier(event, run, reader) for run, reader in readers.items()
+                run: self._tier(event, run, reader, topics)
+                for run, reader in readers.items()
             }
             if {NOW, SOON}.isdisjoint(tiers.values()) or self._may_wake(event.entry):
                 self._news += [
@@ -141,11 +165,17 @@ class NewsFeed:
         news, self._news = self._news, []
         return news
 
-    def _tier(self, event: Event, run: str, reader: Reader) -> str | None:
+    def _tier(
+        self,
+        event: Event,
+        run: str,
+        reader: Reader,
+        topics: Mapping[str, Sequence[Question]],
+    ) -> str | None:
         """Return how soon a run is told. Two that answer each other come to an end: of what an
         author addresses to a run, the first few entries are told, unless it has more authority.
         """
-        entry, soon = event.entry, tier(event.entry, reader, event.cursor)
+        entry, soon = event.entry, tier(event.entry, reader, event.cursor, topics)
         if soon != SOON or entry.replaces or entry.authority > reader.agent.rank:
             return soon
         self._talk[run][entry.author] += 1
@@ -174,7 +204,7 @@ def is_known(entry: Entry, about: Iterable[str], texts: Iterable[str]) -> bool:
     relevant = [
         clause
         for clause in clauses(entry.body)
-        if any(concerns(task, clause) for task in tasks)
+        if any(len(forms(task) & forms(clause)) >= SHARED for task in tasks)
     ]
     return bool(relevant) and all(
         any(_says(text, clause) for text in texts) for clause in relevant

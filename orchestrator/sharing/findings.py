@@ -28,7 +28,7 @@ from synapse.model.entry import RANK, SECOND, Draft, Entry
 from synapse.model.records import Record
 from synapse.store import Store
 from synapse.system.digest import sha256
-from synapse.view import block, clauses
+from synapse.view import block, recall
 
 BUSY = "busy"  # instead of an entry's id: it was told that somebody is at it
 MINUTES = 10  # of a lease; every call of a tool that takes several renews it
@@ -219,7 +219,7 @@ class Findings:
         if act.paths:
             return None  # what it asks for is in files, and changes with them
         with self.store.snapshot(words=True) as snap:
-            matches = clauses.matches(snap, agent, act.words, now)
+            matches = recall.matches(snap, agent, act.words, now)
         entries = [
             entry
             for entry in (match.entry for match in matches)

@@ -47,8 +47,8 @@ def questions_of(source: Source, top: Fields) -> list[Question]:
         tree = {str(run["run"]): run for run in snap.runs(root=str(top["root"]))}
         asked: dict[str, Question] = {}
         first = [top] if top.get("status") == "blocked" else _resting(tree, top)
-        found = [pair for one in first for pair in _below(snap, tree, one, now)]
-        for run, entry in found:
+        pairs = [pair for one in first for pair in _below(snap, tree, one, now)]
+        for run, entry in pairs:
             earlier = asked.get(entry.id)
             runs = (*earlier.runs, run) if earlier else (run,)
             asked[entry.id] = Question(runs, entry)
@@ -72,16 +72,16 @@ def _below(
 ) -> list[tuple[Fields, Entry]]:
     if run.get("status") != "blocked":
         return []
-    found = [
+    open_questions = [
         pair
         for id in run.get("below") or ()
         if id in tree
         for pair in _below(snap, tree, tree[id], now)
     ]
     asks = run.get("asks")
-    entry = snap.entry(str(asks), now) if asks and not found else None
+    entry = snap.entry(str(asks), now) if asks and not open_questions else None
     if entry is None or is_answered(snap, entry, now):
-        return found
+        return open_questions
     return [(run, entry)]
 
 

@@ -19,7 +19,7 @@ from synapse.model.entry import SEALED, SECOND, Entry
 from synapse.model.namespace import is_component
 from synapse.model.worth import Worth
 from synapse.store import Store
-from synapse.view import clauses, view
+from synapse.view import recall, view
 from synapse.view.view import About, LeftOut, View
 
 AT_ITS_MOMENT = "it is told at the moment that it is for (when)"
@@ -155,7 +155,7 @@ def _for_task(
     """Return the entries with those that a text's words find and those addressed to the agent, and
     what was found.
     """
-    matched = clauses.matches(snap, agent, text, now) if text else []
+    matched = recall.matches(snap, agent, text, now) if text else []
     addressed = snap.to_reader(agent, now, ADDRESSED)
     unique = {
         entry.seq: entry

@@ -21,10 +21,12 @@ from orchestrator.sessions import wake
 from orchestrator.sessions.wake import NOW, SOON, News
 from synapse.agent_memory import AgentMemory
 from synapse.errors import OverBudget
+from synapse.index.snapshot import Filter
 from synapse.model.agents import Agent
-from synapse.model.entry import Entry
+from synapse.model.conditions import is_for_a_moment
+from synapse.model.entry import SEALED, Entry
 from synapse.model.records import Record
-from synapse.model.worth import ADDRESSED, NAMED, NEAR
+from synapse.view import recall
 from synapse.view.block import POINTER, Block, pointer, whole
 from synapse.view.view import View
 
@@ -34,8 +36,7 @@ LEAST_SCALE = 0.02  # of what a view may take otherwise
 # tokens of what is important that a conversation begins with, whatever they save: it has forgotten
 # what earlier ones of its agent were shown
 FLOOR = 1_300
-# what a prompt in mid-conversation is given beside what is critical, if it pays
-ASKED = (NAMED, NEAR, ADDRESSED)
+RECALLED = 3  # entries that the words of a prompt find
 
 
 class Opening(NamedTuple):
@@ -66,17 +67,15 @@ class Context:
         cap: int,
         without: Sequence[str],
         parts: int,
-        begins: bool = True,
     ) -> Opening:
         """Return the view of an agent for a task, divided so that no part is longer than a client
-        takes. `without` are the entries that its conversation has. Where it does not begin, it is
-        given what is critical and what the text's words find.
+        takes. `without` are the entries that its conversation has.
         """
         if cap < LEAST_CAP:
             return Opening((), _empty_view(agent_memory))
         scale = 1.0
         while scale > LEAST_SCALE:
-            view = self._view(agent, agent_memory, text, without, scale, begins)
+            view = self._view(agent, agent_memory, text, without, scale)
             texts = self._divide(agent, view, cap) if view.included else ()
             if len(texts) <= parts and all(self.length(text) <= cap for text in texts):
                 return Opening(texts, view)
@@ -90,12 +89,8 @@ class Context:
         text: str,
         without: Sequence[str],
         scale: float,
-        begins: bool,
     ) -> View:
-        of = selection.expected(agent.role, ())
-        if not begins:
-            of = of._replace(chances={kind: of.chances[kind] for kind in ASKED})
-        worth = selection.worth(of, scale, FLOOR if begins else 0)
+        worth = selection.worth(selection.expected(agent.role, ()), scale, FLOOR)
         options: dict[str, Any] = {
             "about": text,
             "without": frozenset(without),
@@ -140,6 +135,46 @@ class Context:
             of = len(view.included) + len(view.left_out)
             self.workers.agent_memory(worker).writer.shown(ids, of, view.cursor, how)
             worker.add("seen", ids)
+
+    # -- a prompt ----------------------------------------------------------------------------------
+
+    def recalled(self, worker: Worker, prompt: str, cap: int) -> str:
+        """Return what the memory has on a prompt and the worker was not given, as much as the
+        client takes, and note that it is given: the few entries that the words find, and what is
+        critical and was too much for the start. How memory is to be read, the start has said.
+        """
+        reader, now = self.workers.reader(worker), self.store.clock()
+        with self.store.snapshot(words=True) as snap:
+            criticals = snap.page(reader, Filter(("critical",), limit=None), now)
+            matches = recall.matches(snap, reader, prompt, now)
+        by_words = [m.entry for m in matches if self._is_new(m.entry, worker)][
+            :RECALLED
+        ]
+        criticals = [
+            entry
+            for entry in criticals
+            if self._is_new(entry, worker) and entry not in by_words
+        ][: wake.AT_ONCE]
+        entries: list[Entry] = []
+        text = ""
+        for entry in (*by_words, *criticals):
+            blocks = _blocks([*entries, entry], cap // 2)
+            longer = render.found(blocks, reader, self.secret, self.templates)
+            if self.length(longer) <= cap:
+                entries, text = [*entries, entry], longer
+        if entries:
+            ids = [entry.id for entry in entries]
+            agent_memory = self.workers.agent_memory(worker)
+            agent_memory.access.noticed(entries)
+            agent_memory.writer.shown(ids, len(ids), snap.cursor, "prompt")
+            worker.add("seen", ids)
+        return text
+
+    def _is_new(self, entry: Entry, worker: Worker) -> bool:
+        """Tell whether an entry is for a prompt: its conversation has not got it, and nothing else
+        is the moment to tell it."""
+        is_later = is_for_a_moment(entry) and entry.priority != "critical"
+        return not (entry.id in worker.seen or is_later or entry.scope in SEALED)
 
     # -- the news ----------------------------------------------------------------------------------
 
@@ -232,7 +267,7 @@ class Context:
         reader = self.workers.reader(worker)
         if not blocks:
             return ""
-        return render.wake(blocks, reader, self.secret, self.templates)
+        return render.found(blocks, reader, self.secret, self.templates)
 
 
 def _stands_in(event: Event | None, entry: Entry, worker: Worker) -> bool:
@@ -252,10 +287,10 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _blocks(entries: Sequence[Entry]) -> list[Block]:
+def _blocks(entries: Sequence[Entry], longest: int = wake.LONG) -> list[Block]:
     """Return the entries whole, and long ones as pointers."""
     return [
-        whole(entry) if len(entry.body) <= wake.LONG else pointer(entry)
+        whole(entry) if len(entry.body) <= min(longest, wake.LONG) else pointer(entry)
         for entry in entries
     ]
 

@@ -168,15 +168,10 @@ class _Answer:
         worker.acts, worker.busy = 0, True
         worker.turns += 1
         news = self._with_changes(worker, self._news(worker))
-        agent = self.workers.reader(worker)
-        agent_memory = self.workers.agent_memory(worker)
         room = self.event_facts.cap - self.facts.length(news) - 1
         self.workers.note_written(worker)
-        opening = self.context.opening(
-            agent, agent_memory, self.event.prompt, room, worker.seen, 1, begins=False
-        )
-        self.context.note_shown(worker, opening.view, "prompt")
-        return Reply(context="\n".join(filter(None, (news, *opening.parts))))
+        recalled = self.context.recalled(worker, self.event.prompt, room)
+        return Reply(context="\n".join(filter(None, (news, recalled))))
 
     def _woken(self) -> Reply:
         """Answer a turn that no person asked for: the news, which may have woken the session."""

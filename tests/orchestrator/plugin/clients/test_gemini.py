@@ -69,7 +69,7 @@ def test_the_context_of_the_start_is_no_part_of_the_prompt():
 
 
 def test_a_turn_that_we_asked_for_is_no_prompt():
-    text = "This arrived while you worked. Weigh whether it changes what you do"
+    text = "This arrived while you worked. Go on unless it changes what you do"
     assert read_event(GEMINI, sample("BeforeAgent", prompt=text)) is None
 
 

@@ -18,7 +18,7 @@ import synapse
 from orchestrator.plugin.facts import load
 from orchestrator.plugin.facts.event import NOTHING, Event
 from orchestrator.plugin.hooks.answer import answer
-from orchestrator.plugin.hooks.context import Context
+from orchestrator.plugin.hooks.context import RECALLED, Context
 from orchestrator.plugin.hooks.respond import respond
 from orchestrator.plugin.sessions import state
 from orchestrator.plugin.sessions.runs import ClientRuns
@@ -257,6 +257,74 @@ def test_a_prompt_finds_by_its_words_and_gives_nothing_twice(client, memory):
     first = context(client("UserPromptSubmit", prompt="Mend the parser of invoices"))
     assert "UTF-16" in first
     assert client("UserPromptSubmit", prompt="Mend the parser of invoices") == {}
+
+
+@pytest.mark.parametrize("prompt", ["yes, thanks", "Looks good, go ahead.", "ok", ""])
+def test_a_prompt_that_asks_nothing_is_given_nothing(client, memory, prompt):
+    """Whatever else the memory has that its conversation was not given."""
+    client("SessionStart", source="startup")
+    for n in range(40):
+        write(memory, f"Rule {n} is about invoices.", "decisions/invoices", "important")
+    assert client("UserPromptSubmit", prompt=prompt) == {}
+
+
+def test_a_prompt_is_given_a_few_entries_without_what_the_start_said(client, memory):
+    """In a frame that is shorter than one entry."""
+    entries = [
+        write(memory, f"Uploads of images {text}.", "decisions/web", "info").id
+        for text in (
+            "end behind the proxy above 10 MB: its body size is the limit",
+            "are made smaller by the worker",
+            "are scanned for viruses before anybody sees them",
+            "that are older than a year are deleted",
+        )
+    ]
+    for n in range(60):
+        text = f"Decision {n} is about colours and fonts."
+        write(memory, text, "decisions/web", "info")
+    client("SessionStart", source="startup")
+    given = client("UserPromptSubmit", prompt="Why do uploads of large images fail?")
+    text = context(given)
+    assert len(shown(text)) == RECALLED
+    assert set(shown(text)) < set(entries)
+    for frame in ("You are", "## ", "Left out"):
+        assert frame not in text
+    blocks = [line for line in text.splitlines() if line.startswith(("- [", "  > "))]
+    assert len(text) - len("\n".join(blocks)) < 130
+
+
+def test_what_is_critical_and_had_no_room_at_the_start_comes_with_the_prompts(
+    client, memory
+):
+    ids = {write(memory, f"Rule {n}: " + "word " * 200).id for n in range(20)}
+    client("SessionStart", source="startup")
+    got = set(shown(str(client.answers[-1][2]["more"])))
+    got |= set(shown(context(client.answers[-1][2])))
+    assert got < ids
+    for _ in range(20):
+        got |= set(shown(context(client("UserPromptSubmit", prompt="go on"))))
+    assert got == ids
+
+
+def test_news_that_shares_the_words_of_a_prompt_reaches_its_conversation(
+    client, memory
+):
+    """In other words than the prompt's, addressed to nobody, and below critical."""
+    for n in range(30):
+        write(memory, f"Decision {n} is about colours.", "decisions/web", "info")
+    client("SessionStart", source="startup")
+    client(
+        "UserPromptSubmit",
+        prompt="Refactor the invoice export in src/export.py to stream rows",
+    )
+    told = write(
+        memory,
+        "The invoice export in src/export.py must keep the column order.",
+        "decisions/web",
+        "important",
+    ).id
+    write(memory, "The header has another colour now.", "decisions/web", "important")
+    assert shown(context(client.tool("Bash", {"command": "ls"})[1])) == [told]
 
 
 def test_news_reaches_a_conversation_in_mid_turn_once(client, memory):

@@ -1,21 +1,22 @@
-"""What a task's words find: each clause its own entry, and nothing that may not be seen."""
+"""What a text's words find: each clause its own entry, where that holds enough, and nothing that may
+not be seen.
+"""
 
 import pytest
 
 import synapse
-from synapse.index.full_text.ranking import rarity
 from synapse.model.agents import Agent
 from synapse.model.entry import Entry
 from synapse.testing import FrozenClock
-from synapse.view.clauses import (
-    UNKNOWN,
-    _Asked,
+from synapse.view.recall import (
     _distinct,
     _on_topic,
     _tells_more,
+    concerns,
     matches,
+    questions,
 )
-from synapse.view.relevance import SPECIFIC, forms
+from synapse.view.requests import forms
 
 TASK = "Tune it. Needs: the retry limit of service 3; the owner key of service 7"
 
@@ -33,10 +34,13 @@ def mem():
 
 
 def found(mem, text, agent="eng"):
-    """Return what the text finds, as (body, whether it is the best of a clause)."""
+    """Return what the text finds, as (body, whether it is the best of a clause), oldest first."""
     reader, now = mem.store.agent(agent), mem.store.clock()
     with mem.store.snapshot(words=True) as snap:
-        return [(m.entry.body, m.best) for m in matches(snap, reader, text, now)]
+        all_matches = matches(snap, reader, text, now)
+    return [
+        (m.entry.body, m.best) for m in sorted(all_matches, key=lambda m: m.entry.seq)
+    ]
 
 
 def say(mem, body, namespace="projects/x", who="lead", **more):
@@ -152,36 +156,6 @@ def test_any_text_is_asked_for(mem, text):
     assert found(mem, text) == []
 
 
-@pytest.mark.parametrize("left", [1, 2, 99])
-def test_a_clause_has_its_parts_looked_up_while_there_are_lookups_left(mem, left):
-    say(mem, "The retry limit of the courier is r30.")
-    now = mem.store.clock()
-    with mem.store.snapshot(words=True) as snap:
-        asked = _Asked(snap, mem.store.agent("eng"), now)
-        asked.left = left
-        found = asked.clause("the retry limit of every courier")
-    assert len(found) == (left > 1)
-
-
-def test_a_word_weighs_by_how_rare_it_is_and_more_where_it_is_a_name(mem):
-    say(mem, "The retry limit of the courier is r30.")
-    with mem.store.snapshot(words=True) as snap:
-        asked = _Asked(snap, mem.store.agent("eng"), mem.store.clock())
-        once, never = rarity(1, snap.cursor), rarity(0, snap.cursor)
-        assert asked._weight("courier") == once
-        assert asked._weight("r30") == SPECIFIC * once
-        assert asked._weight("r31") == SPECIFIC * never
-        assert asked._weight("nobody") == UNKNOWN
-
-
-def test_two_rare_words_of_many_find_the_entry_that_holds_both(mem):
-    """Though no entry holds three of them."""
-    wanted = say(mem, "The courier takes an umbrella, and no more than one.").body
-    for n, word in enumerate(("boat", "harbour", "ticket") * 20):
-        say(mem, f"A {word} for number {n}.")
-    assert found(mem, "courier umbrella boat harbour ticket") == [(wanted, True)]
-
-
 @pytest.mark.parametrize(
     ("body", "more"),
     [
@@ -272,3 +246,70 @@ def test_beside_the_topic_stands_only_what_has_more_authority():
     assert _on_topic([lower, same], asked) == [lower, same]
     elsewhere = known(6, "7", 90, topic="another thing")
     assert _on_topic([elsewhere, lower], asked) == [elsewhere, lower]
+
+
+# -- how much is enough ----------------------------------------------------------------
+
+
+def fill(mem, count=60):
+    for n in range(count):
+        say(mem, f"Decision {n} is about colours, fonts and the look of pages.")
+
+
+def test_one_word_is_enough_where_next_to_no_entry_has_it(mem):
+    fill(mem)
+    body = say(mem, "Refunds above 500 euro wait for a second approval.").body
+    assert found(mem, "Implement partial refunds in the admin") == [(body, True)]
+    assert found(mem, "Change the colours of the admin") == []
+
+
+def test_words_that_each_many_entries_have_find_the_one_that_has_them_together(mem):
+    fill(mem)
+    for n in range(8):
+        say(mem, f"The export of report {n} is done.")
+        say(mem, f"The column of table {n} is wide.")
+    body = say(mem, "The export keeps the order of its columns.").body
+    assert found(mem, "Rewrite the export so that a column may be left out") == [
+        (body, True)
+    ]
+
+
+def test_the_best_come_first_whichever_clause_found_them(mem):
+    fill(mem)
+    one = say(mem, "The courier takes an umbrella.")
+    two = say(mem, "Invoices are printed by weasyprint, whose glyphs are embedded.")
+    text = "The courier is late. Invoices by weasyprint lack glyphs."
+    reader, now = mem.store.agent("eng"), mem.store.clock()
+    with mem.store.snapshot(words=True) as snap:
+        ranked = matches(snap, reader, text, now)
+    assert [match.entry.id for match in ranked] == [two.id, one.id]
+    assert ranked[0].weight > ranked[1].weight
+    assert ranked[0].share < 1
+
+
+def test_who_names_another_number_is_of_something_else(mem):
+    """Also where everything else agrees; a number that names nothing keeps nobody out."""
+    fill(mem)
+    say(mem, "The retry limit of service 5 is r50.")
+    assert found(mem, "The retry limit of service 3") == []
+    body = say(mem, "Uploads above 10 MB end in a timeout.").body
+    assert found(mem, "Uploads of 15 MB end in a timeout") == [(body, True)]
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("Use v3 for the version of the users endpoint.", True),
+        ("The retry limit of service 3 is f0ab12.", True),
+        ("The retry limit of service 5 is f0ab12.", False),
+        ("The header was rendered again after the layout had settled.", False),
+        ("The team had lunch.", False),
+        ("", False),
+    ],
+)
+def test_one_entry_concerns_a_task_by_the_same_rule(mem, body, told):
+    fill(mem)
+    task = """Write client 2 of the users endpoint.
+Needs: the version of the users endpoint; the retry limit of service 3"""
+    with mem.store.snapshot(words=True) as snap:
+        assert concerns(questions(snap, task), known(9_999, body)) is told
