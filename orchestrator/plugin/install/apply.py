@@ -310,6 +310,7 @@ def carry_out(prepared: Prepared) -> None:
     """Do what was prepared. Where a step fails, all of it is put back, and the error raised."""
     target = prepared.target
     early = [ran for ran in prepared.undo if not ran.late]
+    announced = _announce(prepared)
     try:
         for ran in early:
             _run(ran.undo, ran, target)
@@ -318,11 +319,39 @@ def carry_out(prepared: Prepared) -> None:
     except BaseException:
         for ran in early:
             _run_quietly(ran.do, ran, target)
+        if announced is not None:
+            _withdraw(target, announced)
         raise
     for ran in prepared.undo:
         if ran.late:
             _run_quietly(ran.undo, ran, target)
     _tidy(target)
+
+
+def _announce(prepared: Prepared) -> Wrote | None:
+    """Record the files that are about to get something of ours for the first time, with how it is
+    taken out: a process that is killed in between leaves nothing that nobody knows of."""
+    target = prepared.target
+    key, installs = record.key_of(target), record.read(target)
+    before, after = installs.get(key), prepared.installs.get(key)
+    recorded = {} if before is None else before.files
+    if after is None or set(after.files) <= set(recorded):
+        return None
+    files = {**after.files, **recorded}
+    first = Install(after.software, files, [] if before is None else before.commands)
+    change = _record_edit(prepared, {**installs, key: first})
+    record.sign(target, change.new or b"")
+    return write.write([change])
+
+
+def _withdraw(target: Target, announced: Wrote) -> None:
+    """Put the record back as it was before it was announced what then failed."""
+    write.put_back(announced.edits, announced.folders)
+    old = write.read(record.path_of(target))
+    if old is None:
+        record.forget(target)
+    else:
+        record.sign(target, old)
 
 
 def _finish(prepared: Prepared, wrote: Wrote) -> None:
@@ -371,13 +400,17 @@ def _put_back(wrote: Wrote) -> None:
 def _record(prepared: Prepared) -> Edit:
     """Return the edit of the record: with the digests of the files as the client's commands left
     them; no record where nothing is installed any more."""
-    path = record.path_of(prepared.target)
     installs = {}
     for key, done in prepared.installs.items():
         files = done.files
         if key == record.key_of(prepared.target) and prepared.do:
             files = {name: _current(name, written) for name, written in files.items()}
         installs[key] = done._replace(files=files)
+    return _record_edit(prepared, installs)
+
+
+def _record_edit(prepared: Prepared, installs: Mapping[str, Install]) -> Edit:
+    path = record.path_of(prepared.target)
     folders = record.folders(prepared.target) or prepared.folders
     text = (
         record.text_of(prepared.target.client, installs, folders).encode()
