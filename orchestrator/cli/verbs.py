@@ -36,6 +36,13 @@ _TABLE = (
         "orchestrator uninstall claude-code",
     ),
     _verb(
+        "sync",
+        "clients",
+        "clients.sync",
+        "read clients' own files, write what the team decided into them",
+        "orchestrator sync --dry-run",
+    ),
+    _verb(
         "doctor",
         "clients",
         "clients.doctor",

@@ -57,7 +57,10 @@ def approve(access: Access, id: str) -> Entry:
     agent, entry = _waiting(access, id, "approve")
     if is_merged(entry):
         successors.approve(access.store, access.writer, agent, entry)
-    elif entry.trust == "unverified":  # approved, it still has to be vouched for
+    elif (
+        entry.trust == "unverified"
+        and not (agent is None and access.store.agents().get(entry.author) is None)
+    ):  # approved, it still has to be vouched for; what is nobody's counts as the operator's word
         access.writer.act("approve", entry=id, trust=entry.trust)
     else:
         access.writer.act("approve", entry=id)

@@ -394,12 +394,14 @@ def _authors(root: str, memory: Memory) -> Iterator[Finding]:
     from synapse.index.questions.maintenance import counts_by_author
 
     registered = {agent.id for agent in memory.agents()} | {"operator", "consolidator"}
+    operator = memory.as_agent("operator")
     with memory.store.snapshot(look=True) as snap:
         authors = counts_by_author(snap, memory.store.clock())
     problems = [
         f"{author} wrote {count} {'entry' if count == 1 else 'entries'} and is not registered"
         for author, count in authors.items()
         if author not in registered
+        and any(entry.trust == "unverified" for entry in operator.read(author=author))
     ]
     yield from some(
         "authors",

@@ -82,13 +82,16 @@ async def _stay(
     import signal
 
     from orchestrator.daemon import Daemon
-    from orchestrator.nightly.job import nightly, snapshots_of
+    from orchestrator.nightly import job
     from orchestrator.nightly.schedule import Alarm, plan_of, zone_of
     from orchestrator.plugin.install.clients import agents_md
+    from orchestrator.plugin.sync import sync
 
-    plan = plan_of(call.memory.store.settings)
-    snapshots_of(call.memory.store.settings)  # an error in it is raised now, not later
-    jobs = [*nightly(_root(call), plan), *agents_md.nightly(_root(call), plan)]
+    root, settings = _root(call), call.memory.store.settings
+    plan = plan_of(settings)
+    job.snapshots_of(settings)  # an error in it is raised now, not later
+    jobs = [*job.nightly(root, plan), *agents_md.nightly(root, plan)]
+    jobs += sync.nightly(root, plan)
     alarm = Alarm(jobs, zone_of(plan.zone), call.memory.store.clock, call.note)
     daemon = Daemon(_root(call), supervisor, alarm, call.note)
     for which in (signal.SIGINT, signal.SIGTERM):

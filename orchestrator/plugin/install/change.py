@@ -80,12 +80,14 @@ class Block(NamedTuple):
     """Lines of our own, between two marked lines at the end of a file that others write too.
 
     `style` is `toml` (the text is tables only: `[mcp_servers.synapse]`, `[[hooks.Stop]]`),
-    `markdown`, or `lines` (comments begin with `#`)."""
+    `markdown`, or `lines` (comments begin with `#`). `by` is the verb whose block it is: a file may
+    hold one of each."""
 
     path: str
     text: str
     style: str = "toml"
     mode: int = 0o644
+    by: str = "install"
 
 
 class Mode(NamedTuple):

@@ -18,7 +18,7 @@ from orchestrator.plugin.install import place as places
 from orchestrator.plugin.install.apply import Prepared
 from orchestrator.plugin.install.change import Target
 from orchestrator.plugin.install.files.write import Edit
-from orchestrator.plugin.install.place import AGENTS_MD, CLIENTS, GIT, Place
+from orchestrator.plugin.install.place import AGENTS_MD, CLIENTS, GIT, SYNC, Place
 from synapse.errors import NotFound
 from synapse.mcp import installation
 
@@ -120,7 +120,7 @@ def installed(place: Place, but: Target | None = None) -> Iterator[tuple[str, st
     names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     for name in names:
         client, suffix = os.path.splitext(name)
-        if suffix == ".json" and client != GIT:
+        if suffix == ".json" and client not in (GIT, SYNC):
             for project in record.read(place.target._replace(client=client)):
                 if but is None or (client, project) != (but.client, record.key_of(but)):
                     yield client, project

@@ -24,6 +24,7 @@ from synapse.system import discovery
 
 CLIENTS = ("claude-code", "codex", "gemini", "openclaw")
 AGENTS_MD = "agents-md"
+SYNC = "sync"  # the name of the record of blocks with what the team decided
 GIT = "git"  # the name of the record of what git leaves out
 TEAM = ("lead", "default")
 

@@ -38,11 +38,12 @@ def differences(done: Done, full: bool = False) -> str:
             folder
         )
         if edit.old != edit.new and (full or is_shared):
-            lines += _difference(edit)
+            lines += difference(edit)
     return "\n".join(lines)
 
 
-def _difference(edit: Edit) -> Iterator[str]:
+def difference(edit: Edit) -> Iterator[str]:
+    """Yield the unified difference of one file, in lines of at most 80 columns."""
     path = shorten_path(edit.path)
     old, new = (
         data.decode(errors="replace").splitlines() if data is not None else []

@@ -1,6 +1,7 @@
-"""A block of our lines in a text file that others write too, between two marked lines.
+"""A block of our lines in a text file that others write too, between two marked lines. Each verb of
+ours that puts one into a file has marks of its own.
 
-Pure. Called by `merge`.
+Pure. Called by `merge`, and by `sync`, which reads the files without our blocks.
 """
 
 from __future__ import annotations
@@ -12,8 +13,13 @@ from typing import Any, NamedTuple
 
 from orchestrator.plugin.install.files.members import Clash
 
+INSTALL, SYNC = "install", "sync"
+_MARKS = {INSTALL: "synapse", SYNC: "synapse-sync"}
+_NOTES = {
+    INSTALL: "made by `orchestrator install`; edits in here are lost",
+    SYNC: "made by `orchestrator sync`; what you write in here is taken out, as a proposal",
+}
 BEGIN, END = "synapse:begin", "synapse:end"
-_NOTE = "made by `orchestrator install`; edits in here are lost"
 _FORMS = {"toml": ("# ", ""), "lines": ("# ", ""), "markdown": ("<!-- ", " -->")}
 _HEADER = re.compile(r"^[ \t]*\[[^\n]*\][ \t]*(?:#[^\n]*)?\r?$", re.MULTILINE)
 
@@ -25,44 +31,45 @@ class Span(NamedTuple):
     end: int
 
 
-def block(text: str, style: str) -> str:
+def block(text: str, style: str, by: str = INSTALL) -> str:
     """Return a block with its marked lines."""
-    opening, closing = _FORMS[style]
-    return f"{opening}{BEGIN} {_NOTE}{closing}\n{text.strip(chr(10))}\n{opening}{END}{closing}\n"
+    closing = _FORMS[style][1]
+    first = f"{_mark(style, by, 'begin')} {_NOTES[by]}{closing}"
+    return f"{first}\n{text.strip(chr(10))}\n{_mark(style, by, 'end')}{closing}\n"
 
 
-def span(text: str, style: str) -> Span | None:
+def span(text: str, style: str, by: str = INSTALL) -> Span | None:
     """Return where the block is, None where there is none. Clash where it has no end, or where
     there are two."""
-    opening, _ = _FORMS[style]
-    begins = list(
-        re.finditer(rf"^{re.escape(opening + BEGIN)}\b[^\n]*$", text, re.MULTILINE)
-    )
-    ends = list(
-        re.finditer(
-            rf"^{re.escape(opening + END)}\b[^\n]*(?:\n|\Z)", text, re.MULTILINE
-        )
-    )
+    begin, end = (re.escape(_mark(style, by, side)) for side in ("begin", "end"))
+    first_line = rf"(?:^|(?<=\ufeff)){begin}\b[^\n]*$"
+    begins = list(re.finditer(first_line, text, re.MULTILINE))
+    ends = list(re.finditer(rf"^{end}\b[^\n]*(?:\n|\Z)", text, re.MULTILINE))
     if not begins and not ends:
         return None
     if len(begins) != 1 or len(ends) != 1 or ends[0].start() < begins[0].end():
         first = (begins or ends)[0]
         raise Clash(
             (
-                f"there have to be one line `{opening}{BEGIN}` and one `{opening}{END}` below"
-                f" it: remove those that are too many"
+                f"there have to be one line `{_mark(style, by, 'begin')}` and one"
+                f" `{_mark(style, by, 'end')}` below it: remove those that are too many"
             ),
             text.count("\n", 0, first.start()) + 1,
         )
     return Span(begins[0].start(), ends[0].end())
 
 
-def put(text: str, body: str, style: str) -> tuple[str, str]:
+def _mark(style: str, by: str, side: str) -> str:
+    """Return how a marked line begins."""
+    return f"{_FORMS[style][0]}{_MARKS[by]}:{side}"
+
+
+def put(text: str, body: str, style: str, by: str = INSTALL) -> tuple[str, str]:
     """Return the text with the block, at the place of the one that is there, else at the end; and
     the white space that was put before it."""
     eol = "\r\n" if "\r\n" in text else "\n"
-    fenced = block(body, style).replace("\n", eol)
-    current = None if style == "toml" else span(text, style)
+    fenced = block(body, style, by).replace("\n", eol)
+    current = None if style == "toml" else span(text, style, by)
     if current is not None:
         return text[: current.start] + fenced + text[current.end :], ""
     lead = ""
@@ -71,9 +78,11 @@ def put(text: str, body: str, style: str) -> tuple[str, str]:
     return text + lead + fenced, lead
 
 
-def take_out(text: str, body: str, style: str, lead: str | None) -> str:
+def take_out(
+    text: str, body: str, style: str, lead: str | None, by: str = INSTALL
+) -> str:
     """Return the text without the block."""
-    current = _whole(text, body) if style == "toml" else span(text, style)
+    current = _whole(text, body) if style == "toml" else span(text, style, by)
     if current is None:
         return _without_tables(text, body, lead) if style == "toml" else text
     before, after = text[: current.start], text[current.end :]
@@ -81,7 +90,8 @@ def take_out(text: str, body: str, style: str, lead: str | None) -> str:
         lead = "\n" if before.endswith("\n\n") and style != "lines" else ""
     if lead and before.endswith(lead):
         before = before[: -len(lead)]
-    if before and after and not before.endswith("\n"):
+    # white space that was put before another block of ours begins its line already
+    if before and not before.endswith("\n") and after and after[0] not in "\r\n":
         before += "\r\n" if "\r\n" in text else "\n"
     return before + after
 

@@ -108,17 +108,17 @@ def without(
         text = members.take_out(text, insertions, mark)
         insertions = []
     blocks = [
-        (piece["text"], piece["style"], piece["lead"])
+        (piece["text"], piece["style"], piece["lead"], piece.get("by", fence.INSTALL))
         for piece in pieces
         if piece["kind"] == "block"
     ]
     blocks += [
-        (change.text, change.style, None)
+        (change.text, change.style, None, change.by)
         for change in changes
         if isinstance(change, Block) and not blocks
     ]
-    for body, style, lead in blocks:
-        text = fence.take_out(text, body, style, lead)
+    for body, style, lead, by in blocks:
+        text = fence.take_out(text, body, style, lead, by)
     for piece in pieces:
         if piece["kind"] == "start" and _is_empty(text, piece["json"]):
             return None if piece["before"] is None else str(piece["before"])
@@ -166,7 +166,7 @@ def _put(
             and text is not None
             and (lead := _lead_of(text, change, old)) is not None
         ):
-            merged, _ = fence.put(text, change.text, change.style)
+            merged, _ = fence.put(text, change.text, change.style, change.by)
             return merged, [p for p in old if p["kind"] == "start"] + [
                 _block_piece(change, lead)
             ]
@@ -184,7 +184,7 @@ def _put(
         elif isinstance(change, Block):
             if change.style == "toml":
                 fence.check_toml(merged, change.text)
-            merged, lead = fence.put(merged, change.text, change.style)
+            merged, lead = fence.put(merged, change.text, change.style, change.by)
             pieces.append(_block_piece(change, lead))
     assert merged is not None
     return merged, pieces
@@ -198,12 +198,20 @@ def _lead_of(text: str, change: Block, old: Sequence[Piece]) -> str | None:
     """Return the white space that stands before a block which is replaced where it stands; None for
     one that is not there, and for TOML, where a client may have written into it."""
     leads = [str(piece["lead"]) for piece in _of_kind(old, "block")]
-    is_there = change.style != "toml" and fence.span(text, change.style) is not None
+    is_there = (
+        change.style != "toml" and fence.span(text, change.style, change.by) is not None
+    )
     return leads[0] if is_there and len(leads) == 1 else None
 
 
 def _block_piece(change: Block, lead: str) -> Piece:
-    return {"kind": "block", "text": change.text, "style": change.style, "lead": lead}
+    return {
+        "kind": "block",
+        "text": change.text,
+        "style": change.style,
+        "lead": lead,
+        "by": change.by,
+    }
 
 
 def _unchanged_pieces(
@@ -227,14 +235,14 @@ def _unchanged_pieces(
                 piece["text"] for piece in _of_kind(old, "block")
             ] and fence.holds(text, change.text)
         elif isinstance(change, Block):
-            current = fence.span(text, change.style)
+            current = fence.span(text, change.style, change.by)
             block = (
                 ""
                 if current is None
                 else text[current.start : current.end].replace("\r\n", "\n")
             )
             is_there = block.rstrip("\n") == fence.block(
-                change.text, change.style
+                change.text, change.style, change.by
             ).rstrip("\n")
         if not is_there:
             return None
