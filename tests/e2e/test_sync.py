@@ -2,9 +2,12 @@
 reads, and takes a quoted text for no more than text.
 """
 
+from pathlib import Path
+
 import pytest
 
 import synapse
+from orchestrator.plugin.sync import sync as syncing
 from orchestrator.testing.model_server import ModelServer
 from synapse import Agent
 from tests.e2e.test_claude_plugin import Project
@@ -47,6 +50,8 @@ def test_a_client_with_nothing_of_ours_sees_what_is_decided(project, name):
     assert "We sell one book." in body
     assert body.count(DECIDED) == 1
     assert SECRET not in body
+    kept = syncing.claude_memory(str(project.folder), str(project.home / ".claude"))
+    assert Path(kept).parent.is_dir()  # where the client keeps what is of this project
     project.orchestrator("sync", "--undo")
     assert (project.folder / name).read_text() == OWN
     assert DECIDED not in asked(project)

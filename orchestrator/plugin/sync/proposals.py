@@ -16,7 +16,7 @@ from synapse.errors import Conflict, SynapseError
 from synapse.index.snapshot import Snapshot
 from synapse.model.agents import OPERATOR
 from synapse.model.entry import Draft, Entry
-from synapse.model.records import Record, entry_of
+from synapse.model.records import Record, entry_of, sum_below
 from synapse.store import Store
 
 FIELD = "note"  # of the record of an entry that came from a file: its path, lines and digest
@@ -24,11 +24,13 @@ PLACE = "projects/{}/notes"  # where those who work on the project read
 
 
 class Accepted(NamedTuple):
-    """An entry in force that came from a file: its path there, and the digest of its text."""
+    """An entry in force that came from a file: its path, and the digest of its text. What stood in
+    our block there, `inside`, is in no file of theirs any more."""
 
     entry: Entry
     path: str
     digest: str
+    inside: bool
 
 
 class Plan(NamedTuple):
@@ -45,7 +47,7 @@ def accepted_in(store: Store) -> list[Accepted]:
     live = AgentMemory(store, OPERATOR).read(namespace=PLACE.format("*"))
     with store.snapshot() as snap:
         return [
-            Accepted(entry, str(origin["path"]), str(origin["sha256"]))
+            Accepted(entry, origin["path"], origin["sha256"], origin["inside"])
             for entry in live
             if (origin := _origin(snap, entry.id))
         ]
@@ -83,7 +85,9 @@ def plan(
             and (key := _free_key(store, snap, note, authors, going)) is not None
         ]
     stale = [
-        item for item in accepted if item.digest not in texts and item.path not in paths
+        item
+        for item in accepted
+        if not item.inside and item.digest not in texts and item.path not in paths
     ]
     return Plan(new, withdrawn, stale)
 
@@ -154,7 +158,8 @@ def carry_out(store: Store, plan: Plan, project: str) -> Proposed:
         store.act("reject", entry.author, entry=entry.id, reason=reason)
     entries: list[Entry] = []
     refused: list[tuple[Note, str]] = []
-    for note, key, replaces in plan.new:
+    # first what would be lost otherwise
+    for note, key, replaces in sorted(plan.new, key=lambda item: not item[0].inside):
         try:
             entries.append(_propose(store, note, key, replaces, project))
         except SynapseError as error:
@@ -178,12 +183,14 @@ def _propose(
     entry = store.within_limits(entry)
     origin = {"path": note.path, "sha256": note.digest, "inside": note.inside}
     pending = Record.new("entry", note.path, {FIELD: origin}, entry, key="staging")
+    limit = store.settings.staging_limit
+    most = limit if note.inside else max(1, limit // 2)  # the rest is the agents'
     try:
-        return entry_of(store.write(pending, once=key, unless=store.has_room))
+        room = sum_below("staging", most)
+        return entry_of(store.write(pending, once=key, unless=room))
     except Conflict as error:
         if error.details.get("key") != "staging":
             raise
-        limit = store.settings.staging_limit
         raise Conflict(
-            f"{limit} entries wait for review; approve or reject some first"
+            f"{most} entries or more wait for review; approve or reject some first"
         ) from error

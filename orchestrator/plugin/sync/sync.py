@@ -76,10 +76,7 @@ def sync(
         _demand_kept(proposed)
         if prepared.changes or paths != list(ours):
             apply.carry_out(prepared)
-    notes += [
-        f"{note.path}:{note.first} is not proposed: {why}"
-        for note, why in proposed.refused
-    ]
+    notes += _refusals(proposed)
     notes += [_gone(item) for item in planned.stale]
     return Done(prepared, planned, proposed, len(public), notes)
 
@@ -155,15 +152,18 @@ def _demand_allowed(names: Sequence[str]) -> None:
 
 
 def _place(target: Target) -> sources.Place:
-    """Return where the sources of a project lie. Claude Code names what it keeps by the project's
-    main work tree."""
+    """Return where the sources of a project lie."""
     tree = discovery.work_tree(target.project)
     top = target.project if tree is None else tree.main
-    folder = target.config("CLAUDE_CONFIG_DIR", ".claude")
+    config = target.config("CLAUDE_CONFIG_DIR", ".claude")
+    return sources.Place(target.project, claude_memory(top, config))
+
+
+def claude_memory(top: str, config: str) -> str:
+    """Return the folder in which Claude Code keeps what it remembers of a project, which it names
+    by the main work tree."""
     name = re.sub(r"[^a-zA-Z0-9]", "-", top)
-    return sources.Place(
-        target.project, os.path.join(folder, "projects", name, "memory")
-    )
+    return os.path.join(config, "projects", name, "memory")
 
 
 def _project(target: Target) -> str:
@@ -237,7 +237,9 @@ def _text(
     accepted: Sequence[Accepted],
 ) -> str:
     """Return what the block of one file says, without what comes from there."""
-    origins = {item.entry.id for item in accepted if item.path == path}
+    origins = {
+        item.entry.id for item in accepted if item.path == path and not item.inside
+    }
     present = {note.text.rstrip() for note in notes if note.path == path}
     return format_projection(without_echo(public, origins, present))
 
@@ -255,6 +257,19 @@ def _demand_kept(proposed: Proposed) -> None:
                 f" ({why}): move it out of the block; no file was written",
                 path=note.path,
             )
+
+
+def _refusals(proposed: Proposed) -> list[str]:
+    """Return why sections are not proposed, each reason once."""
+    reasons: dict[str, list[Note]] = {}
+    for note, why in proposed.refused:
+        reasons.setdefault(why, []).append(note)
+    return [
+        f"{notes[0].path}:{notes[0].first}"
+        + (f" and {len(notes) - 1} more are" if notes[1:] else " is")
+        + f" not proposed: {why}"
+        for why, notes in reasons.items()
+    ]
 
 
 def _gone(item: Accepted) -> str:
