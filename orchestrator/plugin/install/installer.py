@@ -69,7 +69,7 @@ def install(place: Place, dry_run: bool = False) -> Done:
     places.refuse_unmakeable(place)
     prepared = apply.prepare(target, module.plan(target))
     ignored = _ignored(place, prepared)
-    notes = [*prepared.notes, *_missing(place)]
+    notes = [*prepared.notes, *_missing(place), *_tracked(place, prepared)]
     if hasattr(module, "notes"):
         notes += module.notes(target)
     done = Done(place, prepared, ignored, notes)
@@ -101,11 +101,14 @@ def uninstall(place: Place, dry_run: bool = False) -> Done:
     prepared = apply.prepare_removal(target, changes)
     git = places.git_target(place)
     is_last = git is not None and not any(True for _ in installed(place, but=target))
-    ignored = (
-        apply.prepare_removal(git, places.exclude(place, [target.root or ""]))
-        if git and is_last
-        else None
-    )
+    ignored = None
+    if git is not None and is_last:
+        remaining = places.exclude_workspace(place)
+        ignored = (
+            apply.prepare(git, remaining)
+            if remaining
+            else apply.prepare_removal(git, places.exclude(place, [target.root or ""]))
+        )
     done = Done(place._replace(new=False, agents=()), prepared, ignored, prepared.notes)
     if not dry_run and done.changes:
         apply.carry_out(prepared)
@@ -140,6 +143,22 @@ def _ignored(place: Place, prepared: Prepared) -> Prepared | None:
         new_paths += [root] if place.new else []
     blocks = places.exclude(place, new_paths)
     return apply.prepare(git, blocks) if git is not None and blocks else None
+
+
+def _tracked(place: Place, prepared: Prepared) -> list[str]:
+    """Return a note where files that others get with the next commit name this machine's places."""
+    paths = [
+        edit.path
+        for edit in prepared.edits
+        if edit.changes and place.target.folder.encode() in (edit.new or b"")
+    ]
+    names = ", ".join(places.tracked(place, paths))
+    if not names:
+        return []
+    return [
+        f"git tracks {names}, which now names places of this machine: keep that out of"
+        f" commits, or use `orchestrator install {place.target.client} --user`."
+    ]
 
 
 def _missing(place: Place) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -27,6 +28,7 @@ AGENTS_MD = "agents-md"
 SYNC = "sync"  # the name of the record of blocks with what the team decided
 GIT = "git"  # the name of the record of what git leaves out
 TEAM = ("lead", "default")
+GIT_WITHIN = 10.0  # seconds for git to say what it tracks
 
 
 class Place(NamedTuple):
@@ -197,6 +199,36 @@ def git_target(place: Place) -> Target | None:
     if place.tree is None or place.target.root is None:
         return None
     return place.target._replace(client=GIT, project=place.tree.main)
+
+
+def tracked(place: Place, paths: Sequence[str]) -> list[str]:
+    """Return which of these files git tracks, from the top of the work tree; none where git does
+    not say.
+    """
+    if place.tree is None or not paths:
+        return []
+    command = ["git", "-C", place.tree.top, "ls-files", "-z", "--", *paths]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=GIT_WITHIN)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return list(filter(None, os.fsdecode(done.stdout).split("\0")))
+
+
+def exclude_workspace(place: Place) -> list[Block]:
+    """Return the change that leaves of what git leaves out the workspace alone, where that was
+    made for an installation and stays.
+    """
+    target, tree = git_target(place), place.tree
+    if target is None or tree is None or not os.path.isdir(target.root or ""):
+        return []
+    line = f"/{os.path.relpath(target.root or '', tree.main)}"
+    done = record.read(target).get(record.key_of(target))
+    for path, written in {} if done is None else done.files.items():
+        texts = [piece.get("text", "") for piece in written.pieces]
+        if any(line in text.splitlines() for text in texts):
+            return [Block(path, line, "lines")]
+    return []
 
 
 def exclude(place: Place, paths: Sequence[str]) -> list[Block]:

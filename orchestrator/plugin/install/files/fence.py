@@ -188,7 +188,7 @@ def _plain(part: str) -> str:
 
 def check_toml(text: str, body: str) -> None:
     """Raise Clash unless the text is TOML and takes our tables beside its own."""
-    theirs = text
+    theirs = text.removeprefix("\ufeff")
     own = _toml(theirs)
     try:
         both = tomllib.loads(f"{theirs}\n{body}")

@@ -165,6 +165,9 @@ def _replace(edit: Edit) -> None:
     if edit.old == edit.new and os.path.exists(real):
         os.chmod(real, mode if mode is not None else 0o644)
         return
+    if os.path.exists(real) and os.stat(real).st_nlink > 1:
+        _overwrite(real, edit.new, mode)
+        return
     fd, temporary = tempfile.mkstemp(prefix=".synapse-", dir=os.path.dirname(real))
     try:
         with open(fd, "wb") as file:
@@ -176,6 +179,19 @@ def _replace(edit: Edit) -> None:
     except BaseException:
         os.unlink(temporary)
         raise
+
+
+def _overwrite(path: str, data: bytes, mode: int | None) -> None:
+    """Give a file that has several names its new bytes where it is: a new file would be that of one
+    name alone.
+    """
+    with open(path, "r+b") as file:
+        file.write(data)
+        file.truncate()
+        file.flush()
+        os.fsync(file.fileno())
+    if mode is not None:
+        os.chmod(path, mode)
 
 
 def _remove_empty(folder: str) -> None:

@@ -205,6 +205,7 @@ def tree(folder):
         path
         for path in folder.rglob("*")
         if not path.is_relative_to(folder / "shop" / "shared-memory")
+        and path != folder / "shop/.git/info/exclude"  # which goes on naming that
     )
     return {path: path.read_bytes() if path.is_file() else None for path in kept}
 

@@ -141,6 +141,28 @@ def test_a_link_stays_a_link(target: Target) -> None:
     assert os.path.islink(settings(target))
 
 
+def test_a_file_of_several_names_stays_one(target: Target) -> None:
+    path, other = settings(target), settings(target, "other.json")
+    Path(path).write_text('{"a": 1}\n')
+    os.link(path, other)
+    apply.carry_out(apply.prepare(target, plan(target)))
+    assert os.path.samefile(path, other)
+    assert target.hook in Path(other).read_text()
+    apply.carry_out(apply.prepare_removal(target))
+    assert os.path.samefile(path, other)
+    assert Path(other).read_text() == '{"a": 1}\n'
+
+
+def test_a_byte_order_mark_stays_before_toml(target: Target) -> None:
+    path = Path(settings(target, "config.toml"))
+    before = "\ufeffmodel = 'gpt-5'\r\n".encode()
+    path.write_bytes(before)
+    apply.carry_out(apply.prepare(target, plan(target)))
+    assert path.read_bytes().startswith(before)
+    apply.carry_out(apply.prepare_removal(target))
+    assert path.read_bytes() == before
+
+
 def test_nothing_is_written_where_one_file_cannot_be_merged(target: Target) -> None:
     Path(settings(target, "config.toml")).write_text("[mcp_servers.synapse]\n")
     before = tree(target.project)
@@ -329,14 +351,36 @@ def test_a_workspace_is_made_at_the_top_of_the_repository(repository: Path) -> N
     assert git(repository, "status", "--short") == "?? AGENTS.md\n"
 
 
-def test_after_the_last_client_git_is_as_it_was(repository: Path) -> None:
+@pytest.mark.parametrize("client", ["agents-md", "claude-code", "codex"])
+def test_after_the_last_client_git_leaves_out_the_workspace_alone(
+    repository: Path, client: str
+) -> None:
     exclude = repository / ".git" / "info" / "exclude"
     before = exclude.read_bytes()
-    installer.install(place())
-    assert b"/shared-memory" in exclude.read_bytes()
-    installer.uninstall(place())
-    assert exclude.read_bytes() == before
+    for _ in range(2):
+        installer.install(place(client=client))
+        assert b"/shared-memory" in exclude.read_bytes()
+        installer.uninstall(place(client=client))
+        assert git(repository, "status", "--short") == ""
+        ours = exclude.read_bytes().removeprefix(before).decode().splitlines()
+        assert [line for line in ours if line.startswith("/")] == ["/shared-memory"]
     assert (repository / "shared-memory" / "synapse.yaml").exists()
+
+
+def test_a_file_that_git_tracks_is_named(repository: Path) -> None:
+    settings = repository / ".codex" / "config.toml"
+    settings.parent.mkdir()
+    settings.write_text('model = "gpt-5"\n')
+    untracked = installer.install(place(client="codex"), dry_run=True).notes
+    assert not [note for note in untracked if "git tracks" in note]
+    git(repository, "add", ".codex/config.toml")
+    (note,) = [
+        note
+        for note in installer.install(place(client="codex")).notes
+        if "tracks" in note
+    ]
+    assert note.startswith("git tracks .codex/config.toml, which now names places")
+    assert "orchestrator install codex --user" in note
 
 
 def test_it_can_be_undone_though_the_workspace_is_gone(repository: Path) -> None:
