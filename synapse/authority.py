@@ -406,24 +406,17 @@ def sees_work(agent: Agent | None, whose: str, project: str | None) -> bool:
     )
 
 
-def is_own(entry: Entry, agent: Agent) -> bool:
-    """Return whether a run of the agent wrote the entry. What is written in its name outside of its
-    runs, as by a person in a shell, is news to them.
-    """
-    return entry.author == agent.id and entry.run is not None
-
-
 def wakes(entry: Entry, agent: Agent) -> bool:
     """Return whether the entry is delivered to the agent's runs at once. A merged entry is not:
-    those it was made of were.
+    those it was made of were; nor is what a run of the agent wrote, but what a person does in its
+    name.
     """
+    is_own = entry.of_run_of(agent.id)
     subscribed = RANK[entry.priority] <= max(
         (RANK[p] for p in agent.notify), default=-1
     )
     believed = entry.trust != "unverified" and not is_merged(entry)
-    return (
-        subscribed and believed and not is_own(entry, agent) and visible(entry, agent)
-    )
+    return subscribed and believed and not is_own and visible(entry, agent)
 
 
 def is_merged(entry: Entry) -> bool:

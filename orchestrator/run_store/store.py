@@ -30,13 +30,13 @@ from orchestrator.prompts.opening import (
     registered,
     taught,
 )
-from orchestrator.prompts.receipt import load
 from orchestrator.prompts.render import Report
 from orchestrator.prompts.roster import MOST, unknown, workers
 from orchestrator.prompts.templates import Templates
 from orchestrator.run_store.admission import Admission
 from orchestrator.run_store.costs import Costs
 from orchestrator.run_store.deliveries import Deliveries
+from orchestrator.run_store.usage import results, uses
 from orchestrator.runs import bounds, requirements, writeback
 from orchestrator.runs.blockers import Blockers
 from orchestrator.runs.files import ledger, steps
@@ -76,7 +76,6 @@ from synapse.model.records import Record
 from synapse.privacy.personal import concealed
 from synapse.system.text import storable_all
 from synapse.trust.lineage import why
-from synapse.view.block import POINTER
 
 _ID = re.compile(r"syn-\d{4}-\d\d-\d\d-\d+")
 HISTORY_KEPT = 30 * SECOND
@@ -416,7 +415,14 @@ class RunStore:
         usage, cost = ledger.spent(lines)
         overhead = ledger.overhead(lines)
         answers, said = run.fields.get("answers", 0), run.fields.get("said")
-        about = run.id, run.project, outcome, answers, said, self._results(run, session)
+        about = (
+            run.id,
+            run.project,
+            outcome,
+            answers,
+            said,
+            results(self.store, run, session),
+        )
         notes = [] if played else writeback.settle(*about)
         fields: dict[str, Any] = {
             "summary": writeback.summary(outcome.text),
@@ -436,7 +442,7 @@ class RunStore:
                     lines, steps.capsules(session.conversation, session.first["tools"])
                 )[:4]
             )
-            fields["uses"] = self._uses(session)
+            fields["uses"] = uses(self.store, session)
         if session is not None and (shares := session.conversation.shares):
             fields["shares"] = shares
         try:
@@ -461,32 +467,6 @@ class RunStore:
         self.costs.budget.leave(run.id)
         result = result_of(run.id, ended.fields, outcome.text)
         return result._replace(tree=self.costs.tree(ended))
-
-    def _results(self, run: Run, session: Session | None) -> list[str]:
-        """Return what the shared tools gave that a run called, as it stands in the memory."""
-        agent, now = self.store.agents().get(run.agent), self.store.clock()
-        acts = session.conversation.acts if session and agent else {}
-        with self.store.snapshot() as snap:
-            rows = [row for key in acts for row in snap.entries_under(key, now, agent)]
-        return [
-            entry.body[fields["act"]["head"] :]
-            for entry, live, fields in rows
-            if live and "act" in fields
-        ]
-
-    def _uses(self, session: Session) -> dict[str, list[int]]:
-        """Return how many of the entries that the prompt showed whole were used, kind by kind."""
-        receipt, now = load(session.first["receipt"]), self.store.clock()
-        with self.store.snapshot(late=True) as snap:
-            entries = [
-                (why, snap.entry(id, now))
-                for id, _, form, why in receipt.included
-                if form != POINTER
-            ]
-        texts = [
-            (why, entry.body) for why, entry in entries if entry is not None and why
-        ]
-        return selection.uses(texts, session.run.task.text, session.conversation.turns)
 
     def write_notes(
         self, run: Run, notes: list[writeback.Note]

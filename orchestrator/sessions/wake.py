@@ -12,7 +12,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from synapse.authority import is_merged, is_own, visible, wakes
+from synapse.authority import is_merged, visible, wakes
 from synapse.model.agents import OPERATOR, Agent
 from synapse.model.condense import specifics
 from synapse.model.entry import SECOND, Entry
@@ -89,7 +89,7 @@ def tier(
     if (
         reader.woken
         or seq <= reader.since
-        or is_own(entry, agent)
+        or entry.of_run_of(agent.id)
         or entry.staged
         or not visible(entry, agent)
     ):

@@ -107,6 +107,12 @@ class Entry(NamedTuple):
     run: str | None = None
     signature: str | None = None
 
+    def of_run_of(self, agent: str) -> bool:
+        """Return whether a run of the agent wrote the entry. What is written in its name outside of
+        its runs, as by a person in a shell, is news to them.
+        """
+        return self.author == agent and self.run is not None
+
     @property
     def to(self) -> str | tuple[str, ...]:
         """Return the addressee as it is written: one name, or several."""
