@@ -13,6 +13,7 @@ from orchestrator.plugin.facts.event import Event, Reply
 from orchestrator.plugin.hooks.addresses import is_public
 from orchestrator.plugin.hooks.changes import Changes
 from orchestrator.plugin.hooks.context import Context
+from orchestrator.plugin.hooks.reads import beside_read, note_reads
 from orchestrator.plugin.sessions.runs import ClientRuns
 from orchestrator.plugin.sessions.state import LONGEST, Worker
 from orchestrator.plugin.sessions.tasks import tasks_of
@@ -56,6 +57,7 @@ class CallChecks:
             return reply
         results = dict(self._got(worker, event))
         lines, entries = [*results], [*results.values()]
+        lines += beside_read(worker, event, self.store.clock())
         entries += self._concerning(worker, event)
         if event.kind == "spawn":
             for line, entry in self._alike(worker, event):
@@ -157,18 +159,21 @@ class CallChecks:
             is_known = entry.priority == "info" and entry.run == known_run
             if entry.seq <= cursor or (is_known and known_run):
                 continue
-            if is_named(_text(entry), file) and not self.changes.is_own(
+            is_own = entry.seq > worker.forgot and self.changes.is_own(
                 worker, entry.run
-            ):
+            )
+            if is_named(_text(entry), file) and not is_own:
                 yield entry
 
     def _search(self, worker: Worker, subject: str) -> Iterator[Entry]:
-        """Yield the entries of others that hold the words of a name or an address."""
+        """Yield the entries that hold the words of a name or an address: those of others, and its
+        own that it has forgotten."""
         agent, now = self.workers.reader(worker), self.store.clock()
         with self.store.snapshot(words=True) as snap:
             entries = holding(snap, agent, subject, now, LOOKED_AT)
         for entry in entries:
-            if entry.id in worker.seen or entry.author == worker.agent:
+            is_own = entry.author == worker.agent and entry.seq > worker.forgot
+            if entry.id in worker.seen or is_own:
                 continue
             if entry.trust != "unverified" and visible(entry, agent):
                 yield entry
@@ -176,7 +181,8 @@ class CallChecks:
     # -- after a call ------------------------------------------------------------------------------
 
     def after(self, worker: Worker, event: Event) -> None:
-        """Keep what a call gave that is the same for everybody."""
+        """Keep what a call gave that is the same for everybody, and which files were read."""
+        note_reads(worker, event, self.store.clock())
         if _is_for_all(event) and event.result.strip():
             once = f"{worker.run}/{event.call or _act(event).key}"
             agent_memory, look = self.workers.agent_memory(worker), Look(files={})

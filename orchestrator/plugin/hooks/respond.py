@@ -15,6 +15,7 @@ from orchestrator.plugin.facts.event import NOTHING, Event, Reply
 from orchestrator.plugin.hooks.call_checks import ACTS, CallChecks
 from orchestrator.plugin.hooks.changes import Changes
 from orchestrator.plugin.hooks.context import Context
+from orchestrator.plugin.hooks.reads import unchanged_files
 from orchestrator.plugin.sessions import spawns, state
 from orchestrator.plugin.sessions.runs import ClientRuns
 from orchestrator.plugin.sessions.settings import clients
@@ -141,11 +142,13 @@ class _Answer:
         agent = self.workers.reader(worker)
         agent_memory = self.workers.agent_memory(worker)
         self.workers.note_written(worker)
+        files = unchanged_files(worker, self.event, self.workers.store.clock())
+        room = self.event_facts.cap - self.facts.length(files) - bool(files)
         opening = self.context.opening(
             agent,
             agent_memory,
             text,
-            self.event_facts.cap,
+            room,
             worker.seen,
             parts or self.facts.parts,
         )
@@ -153,7 +156,7 @@ class _Answer:
         worker.cursor, worker.opened = max(worker.cursor, opening.view.cursor), True
         first, *later_parts = opening.parts or ("",)
         self.second_text = "".join(later_parts)
-        return Reply(context=first)
+        return Reply(context="\n".join(filter(None, (files, first))))
 
     # -- turns -------------------------------------------------------------------------------------
 

@@ -41,6 +41,8 @@ class Worker:
     keys, each with its digest and the place in the log up to which entries about it were looked
     for; `looked` is the place up to which changes were. `changes` are the newest ones that it was
     told of, by file, with their runs; `marks` are the files that its calls may change.
+    `reads` are the files that it read or edited, with their digests and times, `forgotten` those
+    from before its context was emptied.
     """
 
     def __init__(
@@ -55,6 +57,8 @@ class Worker:
         self.seen: list[str] = []
         self.due: list[str] = []
         self.told: list[str] = []
+        self.reads: dict[str, list[Any]] = {}
+        self.forgotten: dict[str, list[Any]] = {}
         self.about: list[str] = []
         self.done: list[list[str]] = []
         self.busy = False  # whether it is in the middle of a turn
@@ -95,6 +99,7 @@ class Worker:
     def forget(self, cursor: int) -> None:
         """Forget what it was shown and wrote up to a place in the log: its context was emptied."""
         self.forgot, self.seen, self.told, self.changes = cursor, [], [], {}
+        self.forgotten, self.reads = {**self.forgotten, **self.reads}, {}
         self.files = {key: [digest, 0] for key, (digest, _) in self.files.items()}
 
     def note_change(self, file: str, place: int, run: str) -> None:
@@ -111,6 +116,11 @@ class Worker:
             self.files[key] = [digest, cursor]
         for old in list(self.files)[:-FILES]:
             del self.files[old]
+
+    def trim_reads(self) -> None:
+        """Keep of the files that it read the newest."""
+        for path in [*self.reads][:-FILES]:
+            del self.reads[path]
 
 
 class ClientSession:
