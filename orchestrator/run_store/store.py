@@ -445,6 +445,7 @@ class RunStore:
             fields["uses"] = uses(self.store, session)
         if session is not None and (shares := session.conversation.shares):
             fields["shares"] = shares
+            fields["spared_tokens"] = session.conversation.spared
         try:
             entry, untold = self.write_notes(run, notes)
             fields["said"] = entry or run.fields.get("said")

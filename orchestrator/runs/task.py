@@ -135,7 +135,8 @@ class Tree(NamedTuple):
 class Result(NamedTuple):
     """What came of a task. `usage`, `cost` and `overhead` are the run's own, `tree` is what it and
     all below it took. `spared`: the calls of tools that were not made, for their results were
-    there. `repeated` is empty, or says that it is an earlier result: which run did this work
+    there; `spared_tokens`: those that the calls gave who made them, less those that were given
+    instead. `repeated` is empty, or says that it is an earlier result: which run did this work
     already, how long ago, and how it is done again. `run` is empty where a limit did not let it
     begin. `played`: a scripted engine without a script of yours stood in for whoever should have
     worked. `waiting`: it is blocked, and goes on from its steps once somebody has answered.
@@ -157,6 +158,7 @@ class Result(NamedTuple):
     spared: int = 0
     played: bool = False
     waiting: bool = False
+    spared_tokens: int = 0
 
     @property
     def done(self) -> bool:
@@ -203,6 +205,7 @@ def result_of(run: str, fields: Mapping[str, object], text: str) -> Result:
         waiting=fields.get("state") == "waiting",
         spared=int(shares.get(GIVEN, 0)) if isinstance(shares, dict) else 0,
         played=fields.get("played") is True,
+        spared_tokens=int(str(fields.get("spared_tokens") or 0)),
     )
 
 

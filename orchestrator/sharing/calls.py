@@ -59,6 +59,8 @@ class Sharing:
         )
         self._waiting_for: dict[str, str] = {}  # which run waits for which
         self._calls: dict[str, set[str]] = defaultdict(set)  # the acts that a run is at
+        # the tokens that a run's calls of an act gave it while it had no result yet
+        self._taken: dict[tuple[str, str], int] = {}
         self._failed: dict[str, int] = {}  # how often the call of an act failed
         # The acts and entries that a run was given since its last turn, and how many turns it had.
         self._given: dict[str, tuple[int, set[str]]] = {}
@@ -101,6 +103,9 @@ class Sharing:
         id = look.entry.id
         fields = _about(act, id, how, waited)
         fields["ids"] = [id]
+        if look.tokens and not look.own:
+            given = session.config.counter.count(look.text)
+            fields["spared"] = look.tokens - given
         return ToolResult(look.text, fields, label=None if look.own else LABEL)
 
     async def _make(
@@ -132,10 +137,13 @@ class Sharing:
             self._end_call(run, act.key)
             raise
         stale = ("stale",) if look.stale else ()
+        tokens = self._taken.pop((run, act.key), 0)
+        tokens += session.config.counter.count(text)
         if isinstance(text, Partial):
+            self._taken[run, act.key] = tokens
             return ToolResult(text)
         entry = await self.memory_thread(
-            self.findings.write_result, agent_memory, act, once, text, look
+            self.findings.write_result, agent_memory, act, once, text, look, tokens
         )
         self._end_call(run, act.key)
         return ToolResult(
@@ -273,6 +281,7 @@ class Sharing:
         """Notify those who wait for what a run was at: it has ended here."""
         self._given.pop(run, None)
         for key in self._calls.pop(run, ()):
+            self._taken.pop((run, key), None)
             self._notify(key)
 
     def _end_call(self, run: str, key: str) -> None:

@@ -47,7 +47,8 @@ Files = Mapping[str, str]  # the digest of each file, by its path
 class Look(NamedTuple):
     """What there is of an act. A `text` to give instead of the call, and its `entry`; or who holds
     the work, with the `parents` of all that run; or neither: the call is to be made. `own`: this
-    very call gave it, before a crash. `files` are as of now, None where one is missing."""
+    very call gave it, before a crash. `files` are as of now, None where one is missing. `tokens`
+    are what the call took whoever made it, as far as that is known."""
 
     text: str | None = None
     entry: Entry | None = None
@@ -57,6 +58,7 @@ class Look(NamedTuple):
     stale: bool = False
     claimed: bool = False
     files: Files | None = None
+    tokens: int = 0
 
 
 class _Result(NamedTuple):
@@ -111,7 +113,11 @@ class Findings:
         if entry is not None and previous != entry.id:
             return Look(_instead_of_call(entry, now), entry)
         if entry is None and fresh is not None and previous != fresh.entry.id:
-            return Look(self._result_text(fresh, act, now), fresh.entry)
+            text, tokens = (
+                self._result_text(fresh, act, now),
+                fresh.about.get("tokens", 0),
+            )
+            return Look(text, fresh.entry, tokens=tokens)
         look = Look(stale=bool(results) and fresh is None, files=digests(act.paths))
         if fresh is not None or agent.review_required or look.files is None:
             return look
@@ -273,12 +279,18 @@ class Findings:
     # -- after a call ------------------------------------------------------------------------------
 
     def write_result(
-        self, agent_memory: AgentMemory, act: Act, once: str, text: str, look: Look
+        self,
+        agent_memory: AgentMemory,
+        act: Act,
+        once: str,
+        text: str,
+        look: Look,
+        tokens: int = 0,
     ) -> Entry | None:
         """Write a result, and give the work back. None where nothing is shared: the files changed
         meanwhile, or the memory does not take it, which is no reason to lose the result."""
         try:
-            return self._write_result(agent_memory, act, once, text, look)
+            return self._write_result(agent_memory, act, once, text, look, tokens)
         except SynapseError:
             return None
         finally:
@@ -293,7 +305,13 @@ class Findings:
             pass
 
     def _write_result(
-        self, agent_memory: AgentMemory, act: Act, once: str, text: str, look: Look
+        self,
+        agent_memory: AgentMemory,
+        act: Act,
+        once: str,
+        text: str,
+        look: Look,
+        tokens: int,
     ) -> Entry | None:
         agent, files = self._agent(agent_memory), look.files
         if agent.review_required or files is None or files != digests(act.paths):
@@ -331,6 +349,7 @@ class Findings:
             "sha": sha,
             "files": dict(files),
             "whole": file_name,
+            "tokens": tokens,
         }
         pending = Record.new("entry", agent.id, {"act": fields}, entry, key=act.key)
         record = agent_memory.writer.write(pending, once=f"{once}/shared")

@@ -77,4 +77,6 @@ def _figures(result: Result) -> str:
 def _spared(result: Result) -> str:
     if not result.spared:
         return "no call of a shared tool"
-    return f"{result.spared} call{'s' * (result.spared != 1)} of shared tools"
+    calls = f"{result.spared} call{'s' * (result.spared != 1)} of shared tools"
+    tokens = result.spared_tokens
+    return f"{calls} ({tokens:,} tokens)" if tokens > 0 else calls

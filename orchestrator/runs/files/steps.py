@@ -67,6 +67,9 @@ class Conversation(NamedTuple):
     call_entries: frozenset[str] = frozenset()
     # how often a shared tool's result was given, waited for, stale, got
     shares: Mapping[str, int] = {}
+    spared: int = (
+        0  # tokens of the calls behind given results, less those of what was given
+    )
 
 
 def dump(step: Step) -> str:
@@ -263,6 +266,8 @@ class ConversationBuilder:
         if act := fields.get("act"):
             self.acts[act["key"]] = act["told"]
             self.shares.update(act["counts"])
+        spared = self.now.spared + fields.get("spared", 0)
+        self.now = self.now._replace(spared=spared)
         message = Message(
             "tool",
             fields["text"],

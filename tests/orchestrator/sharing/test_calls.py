@@ -10,11 +10,13 @@ import threading
 import pytest
 
 import synapse
+from orchestrator.cli.frame.describe import describe_result
 from orchestrator.engines.scripted import Move, Scripted
 from orchestrator.prompts.opening import Context
 from orchestrator.runs.files import steps
 from orchestrator.runs.task import Task
 from orchestrator.sharing.findings import digests
+from orchestrator.spend.counting import Counter
 from orchestrator.tools.functions import Partial, Shares, ToolFailed, tool_of
 from synapse.errors import InvalidEntry
 from synapse.model.entry import SECOND
@@ -822,6 +824,20 @@ def test_a_long_result_is_given_whole_where_that_is_declared(ground):
             for line in LONG.strip().split("\n")[1:]
         )
         in two.text
+    )
+
+
+def test_what_a_given_result_spared_is_counted_in_tokens(ground):
+    """All calls that it took who found it, less what stands in their place."""
+    digging = Digging(calls=3, text=LONG)
+    here = ground(digging)
+    one, two = crowd(here, ["eng-a", "eng-b"], apart=60)
+    count = Counter().count
+    taken = 2 * count("Not found yet.") + count(LONG)
+    assert (one.spared_tokens, two.spared_tokens) == (0, taken - count(two.text))
+    assert here.run(two).fields["spared_tokens"] == two.spared_tokens > 1_000
+    assert f"1 call of shared tools ({two.spared_tokens:,} tokens)" in describe_result(
+        two
     )
 
 
