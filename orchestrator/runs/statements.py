@@ -93,7 +93,17 @@ def _statement(sentence: str) -> tuple[str, ...] | None:
 
 
 def _subject(text: str) -> tuple[str, ...]:
-    """Return the words of a subject in their order, without articles."""
-    plain = unicodedata.normalize("NFC", text).casefold().split()
-    terms = (term.strip(" .,;:!?…") for term in plain)
-    return tuple(term for term in terms if term and term not in _ARTICLES)
+    """Return the words of a subject in their order, without articles; the case of plain words makes
+    no difference, that of identifiers does, and a capital A inside is a name.
+    """
+    stripped = (
+        term.strip(" .,;:!?…") for term in unicodedata.normalize("NFC", text).split()
+    )
+    terms = [
+        term
+        for n, term in enumerate(filter(None, stripped))
+        if (term if n else term.lower()) not in _ARTICLES
+    ]
+    return tuple(
+        term.lower() if term.istitle() or term.isupper() else term for term in terms
+    )

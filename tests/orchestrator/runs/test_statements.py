@@ -228,6 +228,22 @@ def test_of_a_report_what_a_tool_stated_is_left_out(report, left):
     assert without(report, ["Nothing was found."]) == report
 
 
+@pytest.mark.parametrize(
+    ("body", "words", "states"),
+    [
+        ("The limit of service A is 5.", "the limit of service", False),
+        ("The limit of service A is 5.", "limit of service A", True),
+        ("The limit of service a is 5.", "limit of service B", False),
+        ("The type of userID is int8.", "type of userid", False),
+        ("The type of userID is int8.", "Type of userID", True),
+        ("The limit of C++ is 5.", "limit of C", False),
+        ("A LIMIT of Billing is 5.", "the limit of billing", True),
+    ],
+)
+def test_a_name_is_not_another_one(body, words, states):
+    assert states_value(body, None, words) is states
+
+
 def test_a_single_word_names_no_subject():
     assert not states_value("The limit is 5.", None, "limit")
     assert states_value("The limit of 7 is 5.", None, "limit of 7")
