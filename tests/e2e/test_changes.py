@@ -148,13 +148,20 @@ def test_sessions_in_two_work_trees_do_not_hear_of_each_other(project, serve):
 
 
 @pytest.mark.soak
-def test_codex_tells_who_uses_a_function_that_another_renamed_it(codex_project):
+@pytest.mark.parametrize("how", ["apply_patch", "exec_command"])
+def test_codex_tells_who_uses_a_function_that_another_renamed_it(codex_project, how):
+    renaming = {
+        "apply_patch": PATCH,
+        "exec_command": {"cmd": f"apply_patch <<'EOF'\n{PATCH}EOF\n"},
+    }
+
     def script(seen):
         first = next(
             message.text for message in seen.messages if "TASK-" in message.text
         )
         if "TASK-A" in first:
-            return call(seen, apply_patch=PATCH) if seen.turn == 0 else "It is renamed."
+            done = seen.turn > 0
+            return "It is renamed." if done else call(seen, **{how: renaming[how]})
         if seen.turn == 1:
             codex.codex(NEW, prompt="TASK-A: rename it")
         commands = (

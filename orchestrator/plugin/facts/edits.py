@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from orchestrator.plugin.facts import ToolFacts
 
+PATCH = "*** Begin Patch"  # in a tool's argument, or in a command
 LONGEST = 1 << 18  # characters of a text that are looked at
 _SECTION = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
 _HUNK = re.compile(r"^@@.*\n", re.MULTILINE)
@@ -29,10 +30,13 @@ def read_edits(
     tool: ToolFacts, arguments: Mapping[str, Any], subjects: tuple[str, ...]
 ) -> tuple[Edit, ...]:
     """Return the edits of a call in their order; none where the tool changes no file."""
-    if tool.kind != "edit":
+    if tool.kind == "run" or (tool.kind == "edit" and tool.pattern):
+        texts = (_text(arguments, name) or "" for name in arguments)
+        return tuple(
+            edit for text in texts if PATCH in text for edit in _of_patch(text)
+        )
+    if tool.kind != "edit" or not tool.new:
         return ()
-    if tool.pattern:
-        return tuple(_of_patch(_text(arguments, tool.subject) or ""))
     items = arguments.get(tool.parts) if tool.parts else None
     items = items if isinstance(items, list) else [arguments]
     return tuple(

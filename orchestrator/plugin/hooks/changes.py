@@ -50,6 +50,9 @@ REMEMBERED = 24 * 60 * _MINUTE
 LONGEST_COMMAND = 10_000  # characters that are looked at
 NAMED = 12  # words of a command that are looked up as files
 MARKS = 20  # calls at work that are remembered
+_SHOWN = re.compile(
+    r"(?:^|(?<=\s))@([\w@+~./-]+)"
+)  # a file that the client adds to a prompt
 _WORD = re.compile(r"[\w@+~./-]+")
 _GREP = re.compile(r"\s*(?:git\s+grep|[efz]?grep|rg|ag|ack)\b")
 _STATEMENT = re.compile(r"\n+|(?<=[.!?;])\s+")
@@ -73,8 +76,11 @@ class Changes:
 
     # -- what is told ------------------------------------------------------------------------------
 
-    def news(self, worker: Worker) -> list[Block]:
-        """Return what was changed in files that the worker has seen, since it was last told."""
+    def news(self, worker: Worker, call: str | None = None) -> list[Block]:
+        """Return what was changed in files that the worker has seen, since it was last told. `call`
+        is the one that has just ended.
+        """
+        digests = self.settle(worker, call)
         trees = {key.partition(" ")[0] for key in worker.files}
         with self.store.snapshot() as snap:
             cursor = snap.cursor
@@ -85,7 +91,9 @@ class Changes:
                 if change.file in worker.files
             ]
         worker.looked = cursor
-        return self._tell(worker, candidates)
+        blocks = self._tell(worker, candidates)
+        worker.see(digests)
+        return blocks
 
     def before(self, worker: Worker, event: Event) -> list[Block]:
         """Return what a worker has to know before a call, and note how the call finds the files."""
@@ -221,14 +229,12 @@ class Changes:
         marks: dict[str, Any] = {}
         for path, file in self._files(event):
             digest, text = _look(file.full)
-            mark: dict[str, Any] = {"digest": digest}
+            edits = [edit for edit in event.edits if edit.path == path]
+            diffs = [of_edit(text, edit.old, edit.new) for edit in edits]
             if event.kind == "run":
-                mark["names"] = sorted(names_in(text) & names_in(_command(event)))
-            else:
-                edits = [edit for edit in event.edits if edit.path == path]
-                mark["diffs"] = [of_edit(text, edit.old, edit.new) for edit in edits]
-            marks[file.key] = mark
-            mark["looked"] = worker.looked
+                diffs = diffs or [_of_command(_command(event), text)]
+            mark = {"digest": digest, "looked": worker.looked, "diffs": diffs}
+            marks[file.key] = mark | {"run": event.kind == "run"}
             if file.key not in worker.files:
                 worker.see({file.key: digest})
         worker.marks[event.call or ""] = marks
@@ -239,22 +245,47 @@ class Changes:
         """Record what a call changed, note what the worker has seen, and return what others changed
         meanwhile.
         """
-        marks = worker.marks.pop(event.call or "", {})
-        digests: dict[str, str] = {}
-        for path, file in self._files(event):
-            digest, text = _look(file.full)
-            digests[file.key] = digest
-            mark = marks.get(file.key)
-            if mark is None or mark["digest"] == digest:
-                continue
-            if event.kind == "edit" or not self._is_known(file, mark, digest):
-                diff = _diff(event, path, mark, text)
-                self._record(worker, event, file, diff, digest)
         if event.kind == "read":
-            worker.see(digests)  # it has what others changed until now
-        blocks = self.news(worker)
-        worker.see(digests)
+            self.see(worker, event)  # it has what others changed until now
+        blocks = self.news(worker, event.call or "")
+        worker.marks.pop(event.call or "", None)
+        self.see(worker, event)
         return blocks
+
+    def see(self, worker: Worker, event: Event) -> None:
+        """Note how the files look that an event shows a worker."""
+        worker.see({file.key: _look(file.full)[0] for _, file in self._files(event)})
+
+    def settle(self, worker: Worker, ended: str | None = None) -> dict[str, str]:
+        """Record what the worker's calls changed, and return how these files look now. Not every
+        client says when a call has ended: one whose file has changed is over, unless somebody else
+        changed it.
+        """
+        digests = dict[str, str]()
+        for call, marks in worker.marks.items():
+            for key, mark in list(marks.items()):
+                tree, _, path = key.partition(" ")
+                file = TreeFile(self.workers.session.trees.get(tree, ""), path)
+                digest, text = _look(file.full)
+                if digest == mark["digest"]:
+                    continue
+                is_edit = call == ended and not mark.get("run")
+                if not is_edit and self._is_known(file, mark, digest):
+                    mark |= {"digest": digest, "looked": worker.looked}
+                    continue
+                del marks[key]
+                digests[key] = digest
+                self._record(worker, call, file, _sum(mark["diffs"], text), digest)
+        return digests
+
+    def finish(self, worker: Worker) -> int:
+        """Record what calls changed whose end no event told, at the end of a turn; return how many
+        files that were.
+        """
+        digests = self.settle(worker)
+        worker.see(digests)
+        worker.marks = {}
+        return len(digests)
 
     def _is_known(self, file: TreeFile, mark: dict[str, Any], digest: str) -> bool:
         """Tell whether another one's change left a file as it is, while a command ran that names
@@ -267,20 +298,21 @@ class Changes:
         )
 
     def _record(
-        self, worker: Worker, event: Event, file: TreeFile, diff: Diff, digest: str
+        self, worker: Worker, call: str, file: TreeFile, diff: Diff, digest: str
     ) -> None:
         writer = self.workers.agent_memory(worker).writer
         if _KEPT_BACK.search(file.path):
             diff = Diff()
-        call = event.call or f"{self.store.clock()}"
-        once = f"{worker.run}/{call}/{file.key}"
+        once = f"{worker.run}/{call or self.store.clock()}/{file.key}"
         fields = {"sha": digest, **diff._asdict()}
         with suppress(SynapseError):  # the edit is made, whoever hears of it
             changes.write(writer, file, once, **fields)
 
     def _files(self, event: Event) -> Iterator[tuple[str, TreeFile]]:
-        """Yield the files that a call reads, edits or names in its command, by their paths."""
-        paths: Iterable[str] = ()
+        """Yield the files that a call reads, edits or names in its command, or that a prompt shows,
+        by their paths.
+        """
+        paths: Iterable[str] = _SHOWN.findall(event.prompt[:LONGEST_COMMAND])
         if event.kind in ("read", "edit"):
             paths = event.subjects
         elif event.kind == "run":
@@ -292,22 +324,21 @@ class Changes:
                 yield path, file
 
 
-def _diff(event: Event, path: str, mark: dict[str, Any], text: str) -> Diff:
-    """Return what a call changed in a file whose text is this now."""
-    if event.kind == "run":
-        command = _command(event)
-        removed = [name for name in mark["names"] if name not in names_in(text)]
-        swaps = [(old, new) for _, old, new in _SWAP.findall(command) if old in removed]
-        line = mask(command.strip().partition("\n")[0])
-        return Diff(f"$ {line[:WORDS]}", tuple(removed), tuple(swaps))
+def _of_command(command: str, text: str) -> Diff:
+    """Return what a command that names a file may change in it: the names that both have."""
+    names = names_in(text) & names_in(command)
+    swaps = [(old, new) for _, old, new in _SWAP.findall(command) if old in names]
+    line = mask(command.strip().partition("\n")[0])
+    return Diff(f"$ {line[:WORDS]}", tuple(sorted(names)), tuple(swaps))
+
+
+def _sum(diffs: Sequence[Sequence[Any]], text: str) -> Diff:
+    """Return the changes of one call as one, in a file whose text is this now."""
     present = names_in(text)
-    diffs = [Diff(*diff) for diff in mark["diffs"]]
-    removed = [name for diff in diffs for name in diff.removed if name not in present]
-    renamed = [
-        (old, new) for diff in diffs for old, new in diff.renamed if old in removed
-    ]
-    heads = [diff.head for diff in diffs if diff.head]
-    return Diff(heads[0] if heads else "", tuple(removed), tuple(renamed))
+    heads, removed, renamed = zip(*diffs, strict=True) if diffs else ((), (), ())
+    missing = [name for names in removed for name in names if name not in present]
+    pairs = [(old, new) for names in renamed for old, new in names if old in missing]
+    return Diff(next(filter(None, heads), ""), tuple(missing), tuple(pairs))
 
 
 def _look(path: str) -> tuple[str, str]:
@@ -333,7 +364,7 @@ def _used_names(event: Event) -> set[str]:
     """Return the names that a call uses: that it looks for, that its command has, or that it adds
     to a file. Only what is looked for may be one plain word, which means something else elsewhere.
     """
-    if event.kind in ("run", "grep"):
+    if event.kind in ("run", "grep") and not event.edits:
         command = _command(event)
         names = names_in(command)
         if event.kind == "grep" or _GREP.match(command):

@@ -171,6 +171,7 @@ class _Answer:
         worker.acts, worker.busy = 0, True
         worker.turns += 1
         news = self._with_changes(worker, self._news(worker))
+        self.changes.see(worker, self.event)
         room = self.event_facts.cap - self.facts.length(news) - 1
         self.workers.note_written(worker)
         recalled = self.context.recalled(worker, self.event.prompt, room)
@@ -309,6 +310,7 @@ class _Answer:
         if text := self._pressing_news(worker):
             return Reply(again=text)
         worker.transcript = self.event.transcript or worker.transcript
+        self.changes.finish(worker)
         self.workers.end(
             self.event.agent or MAIN, _outcome(self.event.message), self.event.client
         )
@@ -326,6 +328,7 @@ class _Answer:
         )
         self.event = self.event._replace(message=message)
         outcome, entry = _outcome(message), None
+        worker.acts += self.changes.finish(worker)
         if outcome.status == "blocked" or (worker.acts and outcome.text):
             entry = self.workers.report(worker, outcome, f"{max(worker.turns, 1)}")
         worker.acts = 0

@@ -53,6 +53,17 @@ PATCH = """*** Begin Patch
             [("a.py", "x", "y")],
         ),
         ("openclaw", "edit", {"path": "a.py", "oldText": "x", "newText": "y"}, [("a.py", "x", "y")]),
+        ("claude-code", "NotebookEdit", {"notebook_path": "/a.ipynb", "new_source": "x"}, []),
+        ("codex", "Bash", {"command": "cat src/db.py"}, []),
+        (
+            "codex", "Bash",
+            {"command": f"apply_patch <<'EOF'\n{PATCH.replace('@@ class Db', '@@')}EOF\n"},
+            [
+                ("src/db.py", "kept\nold line", "kept\nnew line"),
+                ("src/db.py", "second", "other"),
+                ("new.txt", "", "hello"),
+            ],
+        ),
         (
             "codex", "apply_patch", {"command": PATCH},
             [

@@ -8,6 +8,8 @@ import re
 
 import pytest
 
+from orchestrator.plugin.facts import load
+from orchestrator.plugin.hooks.answer import answer
 from orchestrator.plugin.hooks.changes import Changes
 from orchestrator.plugin.sessions import state
 from synapse.model.records import Record
@@ -230,6 +232,13 @@ def test_who_reads_a_file_for_the_first_time_reads_it_as_it_is(sessions):
     assert b.read("src/db.py") == ""
 
 
+def test_a_file_that_a_prompt_shows_was_seen(sessions):
+    a, b = sessions
+    b.prompt("Look at @src/db.py and say what it does")
+    a.edit("src/db.py", *RENAMED)
+    assert "fetch_all is now fetch_page" in b.bash("true")
+
+
 def test_an_edit_that_failed_is_none(sessions):
     a, b = sessions
     b.read("src/db.py")
@@ -340,6 +349,32 @@ def test_a_command_that_changes_a_file_is_a_change(sessions):
     assert "lead changed src/db.py just now: fetch_all is now fetch_page" in told
     assert f"  > $ {command}\n" in told
     assert "changed" not in a.bash("cat src/db.py")
+
+
+def test_a_call_whose_end_no_event_tells_is_a_change_all_the_same(sessions, memory):
+    a, b = sessions
+    b.read("src/db.py")
+    patch = "*** Begin Patch\n*** Update File: src/db.py\n@@\n-{}\n+{}\n*** End Patch"
+    command = f"apply_patch <<'EOF'\n{patch.format(*RENAMED)}\nEOF"
+    a.prompt("Rename it")
+    a.before("Bash", {"command": command})
+    put(a.path("src/db.py"), DB.replace(*RENAMED))
+    a.stop("It is renamed.")
+    assert "lead changed src/db.py just now: fetch_all is now fetch_page" in b.bash(
+        "true"
+    )
+    entries = memory.as_agent("boss").read(namespace="status/*").entries
+    assert [entry.body for entry in entries] == ["Done: It is renamed."]
+
+
+def test_what_another_changes_while_a_call_is_at_work_is_not_the_call_s(sessions):
+    a, b = sessions
+    arguments = {"file_path": a.path("src/db.py"), "old_string": "x", "new_string": "y"}
+    _, call = a.before("Edit", arguments)
+    b.edit("src/db.py", *RENAMED)
+    assert "lead-2 changed src/db.py" in a.bash("true")
+    a.ended("Edit", arguments, call)
+    assert "changed" not in b.bash("true")
 
 
 def test_what_another_changes_while_a_command_runs_is_not_the_command_s(sessions):
@@ -560,7 +595,7 @@ POLICIES = {
         lambda self, path, event: TreeFile("", os.path.basename(path)),
     ),
     "its own are told": ("is_own", lambda self, worker, run: False),
-    "nobody is told": ("news", lambda self, worker: []),
+    "nobody is told": ("news", lambda self, worker, call=None: []),
 }
 
 
@@ -595,3 +630,51 @@ def test_the_key_of_a_file_names_no_machine(tmp_path):
     file = locate("src/a.py", str(tmp_path))
     assert str(tmp_path) not in file.key
     assert file.key.endswith(" src/a.py")
+
+
+# -- the other clients -----------------------------------------------------------------------------
+
+EDITS = {
+    "codex": ("apply_patch", "command", "Bash", "command"),
+    "gemini": ("replace", "file_path", "read_file", "file_path"),
+    "openclaw": ("edit", "path", "read", "path"),
+}
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_every_client_s_edits_reach_every_client(memory, name):
+    folder = os.path.dirname(memory.store.root)
+    repository(folder)
+    path = os.path.join(folder, "src/db.py")
+    put(path, DB)
+    edit, place, read, subject = EDITS[name]
+    facts = load(name)
+    hooks = {its.name: hook for hook, its in facts.events.items()}
+
+    def event(session, kind, tool, arguments):
+        values = {"event": hooks[kind], "session": session, "cwd": folder, "tool": tool}
+        values |= {"arguments": arguments, "call": tool, "result": "ok"}
+        names = facts.fields
+        payload = {names[key]: value for key, value in values.items() if key in names}
+        return answer(memory, name, payload, os.getpid())
+
+    def call(session, tool, arguments, act=lambda: None):
+        before = event(session, "before", tool, arguments)
+        act()
+        return before + event(session, "after", tool, arguments)
+
+    old, new = RENAMED
+    arguments = {
+        "codex": {
+            place: f"*** Begin Patch\n*** Update File: src/db.py\n@@\n-{old}\n+{new}\n"
+        },
+        "gemini": {place: path, "old_string": old, "new_string": new},
+        "openclaw": {place: path, "edits": [{"oldText": old, "newText": new}]},
+    }[name]
+    call("b", read, {subject: "cat src/db.py" if name == "codex" else "src/db.py"})
+    call("a", edit, arguments, lambda: put(path, DB.replace(old, new)))
+    told = call(
+        "b", read, {subject: "cat src/db.py" if name == "codex" else "src/db.py"}
+    )
+    assert told.count("src/db.py just now: fetch_all is now fetch_page") == 1
+    assert "fetch_all" not in call("b", read, {subject: "ls"})
