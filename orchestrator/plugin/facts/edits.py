@@ -4,16 +4,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from orchestrator.plugin.facts import ToolFacts
+from synapse.system.pattern import later
 
 PATCH = "*** Begin Patch"  # in a tool's argument, or in a command
 LONGEST = 1 << 18  # characters of a text that are looked at
-_SECTION = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
-_HUNK = re.compile(r"^@@.*\n", re.MULTILINE)
+_SECTION = later(r"(?m)^\*\*\* (?:Add|Update|Delete) File: (.+)$")
+_HUNK = later(r"(?m)^@@.*\n")
 
 
 class Edit(NamedTuple):

@@ -8,7 +8,6 @@ when it last saw it. What it is told stands quoted, as all text of others. Calle
 from __future__ import annotations
 
 import os
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -28,6 +27,7 @@ from synapse.model import namespace as ns
 from synapse.model.entry import SECOND, Entry
 from synapse.privacy.secrets import mask
 from synapse.system.digest import sha256
+from synapse.system.pattern import later
 from synapse.system.plain_files import read_file
 from synapse.system.quoting import escaped, inline, prefixed
 from synapse.system.tree_file import TreeFile, is_named, locate
@@ -50,15 +50,15 @@ REMEMBERED = 24 * 60 * _MINUTE
 LONGEST_COMMAND = 10_000  # characters that are looked at
 NAMED = 12  # words of a command that are looked up as files
 MARKS = 20  # calls at work that are remembered
-_SHOWN = re.compile(
+_SHOWN = later(
     r"(?:^|(?<=\s))@([\w@+~./-]+)"
 )  # a file that the client adds to a prompt
-_WORD = re.compile(r"[\w@+~./-]+")
-_GREP = re.compile(r"\s*(?:git\s+grep|[efz]?grep|rg|ag|ack)\b")
-_STATEMENT = re.compile(r"\n+|(?<=[.!?;])\s+")
-_SWAP = re.compile(r"s([/|#,])\W*([A-Za-z_$][\w$]*)\W*\1\W*([A-Za-z_$][\w$]*)\W*\1")
+_WORD = later(r"[\w@+~./-]+")
+_GREP = later(r"\s*(?:git\s+grep|[efz]?grep|rg|ag|ack)\b")
+_STATEMENT = later(r"\n+|(?<=[.!?;])\s+")
+_SWAP = later(r"s([/|#,])\W*([A-Za-z_$][\w$]*)\W*\1\W*([A-Za-z_$][\w$]*)\W*\1")
 # files whose text is not repeated
-_KEPT_BACK = re.compile(r"(?:\A|/)\.env|\.(?:pem|key|p12|pfx)\Z|(?:\A|/)id_[a-z0-9]+\Z")
+_KEPT_BACK = later(r"(?:\A|/)\.env|\.(?:pem|key|p12|pfx)\Z|(?:\A|/)id_[a-z0-9]+\Z")
 
 
 class Changes:

@@ -6,11 +6,11 @@ Called by `changes`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from synapse.privacy.secrets import mask
+from synapse.system.pattern import later
 
 LINES = 2  # lines of each side that are shown
 LENGTH = 100  # characters of a line that are shown
@@ -19,20 +19,17 @@ LONGEST_LINE = 500
 NAMES = 12  # names of one change
 LONGEST_NAME = 60
 MATCHED = 200  # lines of a change that are compared one by one
-_NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
-_TOKEN = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*|\s+|.")
-_DECLARED = re.compile(
-    r"\b(?:class|const|def|enum|fn|func(?:\s+\([^)\n]*\))?|function|interface|let|macro|module"
+_NAME = later(r"[A-Za-z_$][A-Za-z0-9_$]*")
+_TOKEN = later(r"[A-Za-z_$][A-Za-z0-9_$]*|\s+|.")
+_DECLARED = later(
+    r"(?m)\b(?:class|const|def|enum|fn|func(?:\s+\([^)\n]*\))?|function|interface|let|macro|module"
     r"|struct|trait|type|var)\s+([A-Za-z_$][A-Za-z0-9_$]*)"
     r"|^(?:export\s+)?([A-Za-z_$][A-Za-z0-9_$]*)\s*(?::[^=\n]*)?=(?!=)"
     r"|^[^\S\n]*(?:[\w.<>\[\]*&:]+[^\S\n]+){0,4}([A-Za-z_$][A-Za-z0-9_$]*)\s*\([^\n]*\{[^\S\n]*$",
-    re.MULTILINE,
 )
 # Such names are told where they are made of several words: any other is one of many.
-_KEY = re.compile(
-    r"^[^\S\n]*[\"']?([A-Za-z_$][A-Za-z0-9_$]*)[\"']?\s*[:=](?!=)", re.MULTILINE
-)
-_COMPOUND = re.compile(r"[A-Za-z0-9$]_[A-Za-z0-9$]|[a-z0-9][A-Z]|[A-Za-z]\d")
+_KEY = later(r"(?m)^[^\S\n]*[\"']?([A-Za-z_$][A-Za-z0-9_$]*)[\"']?\s*[:=](?!=)")
+_COMPOUND = later(r"[A-Za-z0-9$]_[A-Za-z0-9$]|[a-z0-9][A-Z]|[A-Za-z]\d")
 _WORDS = frozenset("catch else for foreach if return switch try while with".split())
 
 
