@@ -37,13 +37,13 @@ class Prepared(NamedTuple):
     installs: dict[str, Install]
     notes: list[str]
     folders: tuple[str, ...] = ()  # that are made for the record
-    is_new: bool = False  # to the record, though all of it may be there
+    record_changes: bool = False  # though the files may be as they are to be
 
     @property
     def changes(self) -> bool:
         """Tell whether anything will be done."""
         are_edited = any(edit.changes for edit in self.edits)
-        return bool(self.undo or self.do or are_edited or self.is_new)
+        return bool(self.undo or self.do or are_edited or self.record_changes)
 
 
 # -- install ---------------------------------------------------------------------------------------
@@ -310,6 +310,7 @@ def carry_out(prepared: Prepared) -> None:
     """Do what was prepared. Where a step fails, all of it is put back, and the error raised."""
     target = prepared.target
     early = [ran for ran in prepared.undo if not ran.late]
+    moved_from = record.moved_from(target)
     announced = _announce(prepared)
     try:
         for ran in early:
@@ -325,6 +326,8 @@ def carry_out(prepared: Prepared) -> None:
     for ran in prepared.undo:
         if ran.late:
             _run_quietly(ran.undo, ran, target)
+    if moved_from is not None:
+        record.forget(target, moved_from)
     _tidy(target)
 
 
@@ -357,7 +360,6 @@ def _withdraw(target: Target, announced: Wrote) -> None:
 def _finish(prepared: Prepared, wrote: Wrote) -> None:
     """Run the clients' commands, and keep the record; put the files back where that fails."""
     ended: list[Ran] = []
-    before = record.moved_from(prepared.target)
     try:
         for ran in prepared.do:
             _run(ran.do, ran, prepared.target)
@@ -368,8 +370,6 @@ def _finish(prepared: Prepared, wrote: Wrote) -> None:
         write.write([change])
         if change.new is None:
             record.forget(prepared.target)
-        if before is not None:
-            record.forget(prepared.target, before)
     except BaseException:
         for ran in ended:
             _run_quietly(ran.undo, ran, prepared.target)

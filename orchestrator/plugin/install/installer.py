@@ -103,12 +103,7 @@ def uninstall(place: Place, dry_run: bool = False) -> Done:
     is_last = git is not None and not any(True for _ in installed(place, but=target))
     ignored = None
     if git is not None and is_last:
-        remaining = places.exclude_workspace(place)
-        ignored = (
-            apply.prepare(git, remaining)
-            if remaining
-            else apply.prepare_removal(git, places.exclude(place, [target.root or ""]))
-        )
+        ignored = _no_longer_ignored(place, git)
     done = Done(place._replace(new=False, agents=()), prepared, ignored, prepared.notes)
     if not dry_run and done.changes:
         apply.carry_out(prepared)
@@ -159,6 +154,19 @@ def _tracked(place: Place, prepared: Prepared) -> list[str]:
         f"git tracks {names}, which now names places of this machine: keep that out of"
         f" commits, or use `orchestrator install {place.target.client} --user`."
     ]
+
+
+def _no_longer_ignored(place: Place, git: Target) -> Prepared:
+    """Return what has git leave out the workspace alone, without a record of it: that is no part of
+    an installation any more.
+    """
+    remaining = places.exclude_workspace(place)
+    if not remaining:
+        return apply.prepare_removal(git, places.exclude(place, [git.root or ""]))
+    prepared, key = apply.prepare(git, remaining), record.key_of(git)
+    others = {name: done for name, done in prepared.installs.items() if name != key}
+    is_recorded = key in record.read(git)
+    return prepared._replace(installs=others, record_changes=is_recorded)
 
 
 def _missing(place: Place) -> list[str]:

@@ -216,19 +216,15 @@ def tracked(place: Place, paths: Sequence[str]) -> list[str]:
 
 
 def exclude_workspace(place: Place) -> list[Block]:
-    """Return the change that leaves of what git leaves out the workspace alone, where that was
-    made for an installation and stays.
+    """Return the change that leaves of what git leaves out the workspace alone, where that is among
+    it and stays.
     """
-    target, tree = git_target(place), place.tree
-    if target is None or tree is None or not os.path.isdir(target.root or ""):
+    root, tree = place.target.root, place.tree
+    if root is None or tree is None or not os.path.isdir(root):
         return []
-    line = f"/{os.path.relpath(target.root or '', tree.main)}"
-    done = record.read(target).get(record.key_of(target))
-    for path, written in {} if done is None else done.files.items():
-        texts = [piece.get("text", "") for piece in written.pieces]
-        if any(line in text.splitlines() for text in texts):
-            return [Block(path, line, "lines")]
-    return []
+    file = os.path.join(tree.directory, "info", "exclude")
+    line = f"/{os.path.relpath(root, tree.main)}"
+    return [Block(file, line, "lines")] if line in _text(file).splitlines() else []
 
 
 def exclude(place: Place, paths: Sequence[str]) -> list[Block]:
@@ -243,6 +239,7 @@ def exclude(place: Place, paths: Sequence[str]) -> list[Block]:
         for path in paths
         if path.startswith(top + os.sep)
     }
+    lines |= {block.text for block in exclude_workspace(place)}
     done = record.read(target).get(record.key_of(target))
     for written in [] if done is None else done.files.values():
         lines |= {

@@ -81,6 +81,7 @@ def test_a_moved_project_can_be_cleaned_up(client, run, shop, tmp_path, name, ag
         assert str(shop) not in str(tree(store, home))
     assert run("uninstall", name).code == 0
     assert tree(store, home) == before
+    assert not os.path.exists(os.path.join(own_folder.operator_home(), "plugins"))
 
 
 @pytest.mark.parametrize("name", clients())
