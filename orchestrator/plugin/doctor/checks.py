@@ -365,11 +365,11 @@ def cost(target: Target, client_facts: Facts) -> Iterator[Finding]:
         yield Finding("mcp server", "fail", tools, mend)
     else:
         yield Finding("mcp server", "ok", f"starts, and has {len(tools)} tools")
-    yield Finding("adds", "ok", describe_added(client_facts.raw))
+    version = f"; measured with {client_facts.verified}"  # not with what is there
+    yield Finding("adds", "ok", describe_added(client_facts.raw) + version)
     if "older" in client_facts.raw:
-        yield Finding(
-            "adds, older models", "ok", describe_added(client_facts.raw["older"])
-        )
+        added = describe_added(client_facts.raw["older"])
+        yield Finding("adds, older models", "ok", added + version)
     if target.root is not None:
         with core.open(target.root) as memory:
             text = "\n".join(view_of_lead(memory, client_facts))

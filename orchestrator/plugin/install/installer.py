@@ -67,6 +67,8 @@ def install(place: Place, dry_run: bool = False) -> Done:
     """Put a client's plugin into its configuration. All of it is done, or nothing."""
     target, module = place.target, module_of(place.target.client)
     places.refuse_unmakeable(place)
+    if hasattr(module, "refuse_other"):
+        module.refuse_other(target)
     prepared = apply.prepare(target, module.plan(target))
     ignored = _ignored(place, prepared)
     notes = [*prepared.notes, *_missing(place), *_tracked(place, prepared)]

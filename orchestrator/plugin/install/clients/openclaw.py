@@ -8,11 +8,17 @@ from __future__ import annotations
 
 import os
 
+from orchestrator.plugin.install import record
 from orchestrator.plugin.install.assets import assets, programs
 from orchestrator.plugin.install.change import Change, Finding, Json, Target
+from orchestrator.plugin.install.files import jsonc
+from synapse.errors import Conflict
+from synapse.system import discovery
 
 JOB = "synapse-defrag"
 NIGHTLY = "30 2 * * *"
+COMMAND = ("mcp", "servers", "synapse", "command")
+OWN = os.path.join(os.sep, "openclaw", "bin", "mcp")
 
 
 def plan(target: Target) -> list[Change]:
@@ -29,6 +35,31 @@ def plan(target: Target) -> list[Change]:
         *assets(target),
         Json(config(target), members, target.folder),
     ]
+
+
+def refuse_other(target: Target) -> None:
+    """Raise Conflict where the gateway, which is one for all projects, has another memory."""
+    try:
+        with open(config(target), encoding="utf-8") as file:
+            node = jsonc.at(jsonc.parse(file.read()), COMMAND)
+    except (OSError, ValueError):
+        return
+    program = str(node.scalar) if node is not None else ""
+    is_own = program == target.mcp or record.key_of(target) in record.read(target)
+    if is_own or not program.endswith(OWN) or not os.path.exists(program):
+        return
+    folder = program.removesuffix(OWN)
+    root = folder.removesuffix(os.sep + record.PLUGINS)
+    if root == folder:
+        raise Conflict("your installation with --user is for this project too")
+    named = os.path.basename(root) == discovery.FOLDER
+    project = os.path.dirname(root) if named else root
+    raise Conflict(
+        f"the gateway of OpenClaw has the memory of {project}, and it is one for all projects."
+        f" `orchestrator uninstall openclaw --project {project}`, then `orchestrator install"
+        " openclaw --user`: each agent then has the memory of the folder that it works in",
+        path=config(target),
+    )
 
 
 def notes(target: Target) -> list[str]:

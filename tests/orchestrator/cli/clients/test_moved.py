@@ -2,6 +2,7 @@
 they put into files of others goes, and nothing else.
 """
 
+import json
 import os
 import shutil
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import synapse
 from orchestrator.plugin.facts import clients
 from synapse.system import home as own_folder
 
@@ -116,6 +118,44 @@ def test_a_copy_is_no_move(client, run, shop, tmp_path, name):
     run("install", name)
     run("uninstall", name)
     assert tree(shop, home) == installed, "the first one still works"
+
+
+def hear(program, folder):
+    """Return what a session of OpenClaw in a folder begins with."""
+    event = {
+        "event": "start",
+        "session": f"agent:{folder.name}:main",
+        "cwd": str(folder),
+    }
+    done = subprocess.run(
+        [str(program)], input=json.dumps(event), capture_output=True, text=True
+    )
+    return done.stdout
+
+
+def test_a_second_project_of_openclaw_is_told_the_way(run, shop, tmp_path):
+    """One gateway is for all projects: with --user each has its own memory."""
+    other = tmp_path / "other"
+    subprocess.run(["git", "init", "-q", str(other)], check=True)
+    assert run("install", "openclaw").code == 0
+    os.chdir(other)
+    done = run("install", "openclaw")
+    assert done.code == 5
+    assert f"has the memory of {shop}" in done.err
+    assert not (other / "shared-memory").exists()
+    assert run("uninstall", "openclaw", "--project", shop).code == 0
+    assert run("install", "openclaw", "--user").code == 0
+    assert "--user is for this project too" in run("install", "openclaw").err
+    for folder in (shop, other):
+        with synapse.init(str(folder / "shared-memory")) as memory:
+            memory.register(synapse.Agent("boss", role="cto"))
+            memory.register(synapse.Agent("lead", role="project-lead"))
+            memory.as_agent("boss").append(
+                f"This is {folder.name}.", "decisions/x", priority="critical"
+            )
+    program = tmp_path / "home/.local/share/synapse/plugins/openclaw/bin/hook"
+    for folder in (shop, other):
+        assert f"This is {folder.name}." in hear(program, folder)
 
 
 @pytest.mark.parametrize("order", [[0, 1], [1, 0]])

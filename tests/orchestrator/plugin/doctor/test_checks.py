@@ -277,6 +277,7 @@ def test_what_older_models_are_sent_is_told_too(target: Target) -> None:
     told = {
         finding.check: finding.detail for finding in checks.cost(target, load("codex"))
     }
+    assert told["adds"].endswith(f"; measured with {load('codex').verified}")
     assert "tokens of tools" not in told["adds"]
     assert "tokens of tools" in told["adds, older models"]
 
