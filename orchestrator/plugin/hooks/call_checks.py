@@ -172,7 +172,7 @@ class CallChecks:
         with self.store.snapshot(words=True) as snap:
             entries = holding(snap, agent, subject, now, LOOKED_AT)
         for entry in entries:
-            is_own = entry.author == worker.agent and entry.seq > worker.forgot
+            is_own = entry.of_run_of(worker.agent) and entry.seq > worker.forgot
             if entry.id in worker.seen or is_own:
                 continue
             if entry.trust != "unverified" and visible(entry, agent):

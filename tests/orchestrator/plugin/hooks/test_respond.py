@@ -503,13 +503,16 @@ def test_of_private_hosts_nothing_is_kept_nor_told(client, memory, url):
     assert len(memory.as_agent("boss").read(limit=None)) == 0
 
 
-def test_what_names_a_file_is_told_beside_its_reading(client, memory):
+@pytest.mark.parametrize("by", ["boss", "lead"])
+def test_what_names_a_file_is_told_beside_its_reading(client, memory, by):
+    """Also what a person wrote in the session's own name."""
     client("SessionStart", source="startup")
     write(
         memory,
         "api/users.py: the cache must be cleared by hand.",
         "decisions/notes",
         "info",
+        by,
     )
     read = ("Read", {"file_path": f"{client.folder}/api/users.py"})
     assert "cleared by hand" in context(client.tool(*read)[0])
