@@ -173,6 +173,20 @@ def test_a_critical_of_another_process_reaches_a_session_at_work(codex_project, 
     assert all(texts(body).count("STOP using /v1") <= 1 for body in codex.requests)
 
 
+def test_what_a_person_says_reaches_a_session_at_work(codex_project):
+    printed = []
+
+    def script(seen):
+        if seen.turn == 0:
+            printed.append(codex.run("orchestrator", "say", "STOP using /v1").stdout)
+        return call(seen, exec_command={"cmd": "true"}) if seen.turn < 2 else "Done."
+
+    codex = codex_project(script)
+    codex.codex(NEW)
+    assert "lead   codex  at its next tool call" in printed[0]
+    assert [texts(body).count("STOP using /v1") for body in codex.requests] == [0, 1, 1]
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_a_critical_at_the_very_end_keeps_the_agent_going(codex_project, model):
     def script(seen):

@@ -224,6 +224,18 @@ def test_a_critical_of_another_process_reaches_a_turn_that_is_under_way(project)
     assert "the rate is frozen" in requests[1]
 
 
+def test_what_a_person_says_reaches_a_turn_that_is_under_way(project):
+    printed = []
+
+    def reads():
+        printed.append(project.orchestrator("say", "Stop: the rate is frozen."))
+        return READ
+
+    requests = project.gemini(steps(reads))
+    assert "lead   gemini  at its next tool call" in printed[0]
+    assert [text.count("the rate is frozen") for text in requests] == [0, 1]
+
+
 def test_a_critical_at_the_end_of_a_turn_has_it_go_on(project):
     def script(seen):
         if seen.turn == 0:
