@@ -380,7 +380,7 @@ MORE = {
 }
 # What writes only, or makes a file: the walk of reading lines needs no line of it.
 QUIET = set(
-    "write tell remember atom link forget send archive restore reject init register completion mcp"
+    "write remember atom link forget send archive restore reject init register completion mcp"
     " backup export import merge migrate brain redact revoke checkpoint serve dashboard token".split()
 )
 

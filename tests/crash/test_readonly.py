@@ -138,7 +138,7 @@ READS = (
 )  # fmt: skip
 WRITES = (
     "write --from eng-a --namespace api/x no", "send --from eng-a --to eng-b no", "read --agent eng-b --mark",
-    "register eng-c", "archive --from eng-a {id}", "remember --from eng-a no", "tell eng-a no", "rebuild", "repair",
+    "register eng-c", "archive --from eng-a {id}", "remember --from eng-a no", "rebuild", "repair",
 )  # fmt: skip
 RUNS = ("ps --all", "tree", "stats", "receipt eng-a-1", "tail eng-a-1")
 

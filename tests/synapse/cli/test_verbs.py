@@ -21,7 +21,7 @@ def test_every_verb_there_should_be():
         "init register write read view search watch unread log audit agents resolve"
         " approve reject vouch"
         " archive restore verify repair redact rebuild doctor export import backup"
-        " completion ack tell defrag"
+        " completion ack defrag"
         " undo stats send inbox poll threads thread remember atom link forget why embed reputation"
         " recent what-did timeline migrate where merge mcp trust keys"
         " taint untaint revoke checkpoint serve dashboard token webhooks".split()
