@@ -4,6 +4,8 @@ it now, and who at its next start.
 
 from __future__ import annotations
 
+from textwrap import fill
+
 from orchestrator.cli.frame.describe import source_of
 from orchestrator.cli.frame.grid import grid
 from orchestrator.cli.frame.options import read_text
@@ -12,6 +14,7 @@ from orchestrator.reports.rows import find_run
 from synapse.authority import visible
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options
+from synapse.cli.frame.show import WIDTH
 from synapse.errors import NotFound, SynapseError
 from synapse.formats import codec
 from synapse.model.clock import seconds
@@ -88,11 +91,13 @@ def _format(entry: Entry, listeners: list[Hearer], later: list[str]) -> str:
     table = grid(
         HEADERS, [[hearer.agent, hearer.engine, hearer.when] for hearer in listeners]
     )
-    until = f"at the next start, until {seconds(entry.expires)}"
+    starts = (
+        f"at the next start, until {seconds(entry.expires)}: {', '.join(sorted(later))}"
+    )
     lines = [
         entry.id,
         table if listeners else "nobody is at work now",
-        *([f"{until}: {', '.join(sorted(later))}"] if later else []),
+        *([fill(starts, WIDTH, subsequent_indent="  ")] if later else []),
         f"`synapse archive {entry.id}` takes it back",
     ]
     return "\n".join(lines)

@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+import synapse
 from orchestrator.plugin.hooks.answer import answer
 from orchestrator.plugin.wakes.watch import WokenEntries
 from orchestrator.runs.files.lease import client_holder
@@ -97,7 +98,12 @@ def test_it_says_so_in_words(office, run):
 
 
 def test_nobody_is_at_work(office, run):
-    assert "nobody is at work now" in run("say", WORDS).out
+    for number in range(20):
+        office.memory.register(synapse.Agent(f"another-{number}"))
+    done = run("say", WORDS)
+    assert "nobody is at work now" in done.out
+    assert "another-19" in done.out
+    assert max(map(len, done.out.splitlines())) <= 80
 
 
 @pytest.mark.parametrize(
