@@ -59,6 +59,11 @@ def span(text: str, style: str, by: str = INSTALL) -> Span | None:
     return Span(begins[0].start(), ends[0].end())
 
 
+def is_alone(text: str) -> bool:
+    """Return whether one block of ours in Markdown is all that there is, to the byte."""
+    return any(span(text, "markdown", by) == (0, len(text)) for by in _MARKS)
+
+
 def _mark(style: str, by: str, side: str) -> str:
     """Return how a marked line begins."""
     return f"{_FORMS[style][0]}{_MARKS[by]}:{side}"

@@ -118,10 +118,16 @@ def without(
         if isinstance(change, Block) and not blocks
     ]
     for body, style, lead, by in blocks:
+        if lead and style == "markdown" and fence.is_alone(text):
+            return (
+                None  # the block that began the file is gone, and all before this one
+            )
         text = fence.take_out(text, body, style, lead, by)
     for piece in pieces:
         if piece["kind"] == "start" and _is_empty(text, piece["json"]):
             return None if piece["before"] is None else str(piece["before"])
+        if piece["kind"] == "start" and fence.is_alone(text.lstrip("\r\n")):
+            text = text.lstrip("\r\n")  # so that who goes last knows
     if not pieces and text != before and _is_empty(text, is_json=bool(marks)):
         return None  # nothing but ours was in it
     return text
@@ -167,9 +173,10 @@ def _put(
             and (lead := _lead_of(text, change, old)) is not None
         ):
             merged, _ = fence.put(text, change.text, change.style, change.by)
-            return merged, [p for p in old if p["kind"] == "start"] + [
-                _block_piece(change, lead)
-            ]
+            starts = _of_kind(old, "start")
+            if lead and fence.is_alone(text):  # it begins the file by now
+                starts, lead = [{"kind": "start", "before": None, "json": False}], ""
+            return merged, [*starts, _block_piece(change, lead)]
         if merged is None or (
             isinstance(change, Json) and not merged.strip("\ufeff \t\r\n")
         ):

@@ -77,7 +77,7 @@ def test_it_beside_an_installation_that_goes(tmp_path, run):
     assert "synapse:begin" not in text
     assert "Cents, always." in text
     run("sync", "--undo")
-    assert not (tmp_path / "AGENTS.md").read_text()
+    assert not (tmp_path / "AGENTS.md").exists()
 
 
 def test_without_a_workspace_and_in_a_run_it_is_refused(tmp_path, run, monkeypatch):

@@ -99,9 +99,29 @@ def test_beside_the_block_of_an_installation(project, before, order, out):
     removal = [lambda: installer.uninstall(location), project.undo]
     for step in removal if out == "install first" else removal[::-1]:
         step()
-    after = project.read("AGENTS.md")
-    # of a file that was not there, an empty one may stay: its first block does not know of that
-    assert after == before or (before is None and order == out and after == b"")
+    assert project.read("AGENTS.md") == before
+
+
+def test_a_block_that_is_left_alone_goes_on_and_goes(project):
+    location = place(AGENTS_MD, str(project.folder), None, False, dict(os.environ))
+    installer.install(location)
+    project.sync()
+    installer.uninstall(location)
+    project.write("Use PostgreSQL.")
+    project.sync()
+    assert project.read("AGENTS.md").startswith(BEGIN)
+    assert b"Use PostgreSQL." in project.read("AGENTS.md")
+    installer.install(location)
+    project.undo()
+    installer.uninstall(location)
+    assert project.read("AGENTS.md") is None
+
+
+def test_a_folder_that_was_made_for_a_file_goes_with_it(project):
+    project.sync(".github/copilot-instructions.md")
+    assert project.read(".github/copilot-instructions.md").startswith(BEGIN)
+    project.undo()
+    assert not (project.folder / ".github").exists()
 
 
 def test_a_file_that_is_not_utf_8_is_left_alone_and_named(project):
