@@ -25,14 +25,19 @@ WHOLE = (
     "stale_authority",
     "telephone",
 )
-# What is missed at present, as the report says too. Nothing is tuned to a gate: this list can only
-# become shorter.
+# What is missed at present, as the report says too. Nothing is tuned to a gate: but for a stronger
+# rival, this list can only become shorter.
 KNOWN: dict[str, set[str]] = {
     "blocker_escalation": {
         "blockers_resolved == 1",  # with some seeds: a run settles its own
     },
+    "context_explosion": {  # beside a grep at the start
+        "usd_vs_best >= 0.15",
+        "saving_vs_best[agents=ideal] >= 0.12",
+    },
     "landing_pages": {
         "co_memory <= 0.05",  # with what the system text says of the memory, which is most of it
+        "saving_vs_best[agents=ideal] >= -0.03",  # beside a grep at the start
     },
     "plausible_noise": {
         "net_saving >= -0.03",
@@ -42,7 +47,6 @@ KNOWN: dict[str, set[str]] = {
         "saving_vs_best >= -0.03",  # with some seeds: somebody believes a lie
     },
     "redundant_discovery": {
-        "co_memory <= 0.05",  # 5.6 %: a quarter of it is what the system text says of the memory
         "saving_vs_best >= 0.2",
         "usd_vs_best >= 0.15",
         "saving_vs_best[agents=ideal] >= 0.12",
@@ -66,7 +70,6 @@ CHANCE: dict[str, set[str]] = {
     },
     "landing_pages": {
         "saving_vs_best >= -0.03",
-        "saving_vs_best[agents=ideal] >= -0.03",
     },
 }
 

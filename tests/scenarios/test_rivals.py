@@ -14,10 +14,12 @@ from scenarios.measure.metrics import tally
 from scenarios.play import harness
 from scenarios.play.arms.arm import CONTROL, KINDS, RIVAL, ever
 from scenarios.play.arms.catalog import ARMS
+from scenarios.play.arms.rivals import _words
 from scenarios.play.harness import Counts, Play
 from scenarios.play.supervisors import Telling
+from scenarios.play.world.task_text import read_task
 
-NAMES = ["broadcast", "file_tail", "tool_cache"]
+NAMES = ["broadcast", "file_tail", "tool_cache", "grep_start"]
 CELLS = {"ideal": {"n": 6, "agents": "ideal"}, "degraded": {"n": 6}}
 
 
@@ -221,6 +223,47 @@ def test_a_cached_result_that_was_refused_is_found_out_anew(heard):
     assert metrics.measured(run)["task_success"] == 1
     assert {event["fact"] for event in run.of("discovery")} == {"users_api"}
     assert len(run.of("discovery")) >= 2
+
+
+def test_a_short_cache_passes_on_the_last_line_alone(heard):
+    made, run = heard("cache_short", "ideal")
+    assert metrics.measured(run)["task_success"] == 1
+    lines = {}
+    for _, messages in made.conversations().values():
+        calls = {call.id: call.arguments["subject"] for each in messages for call in each.calls
+                 if call.name == "investigate"}  # fmt: skip
+        for each in messages:
+            if each.answers in calls and not each.text.endswith("Not found yet."):
+                lines.setdefault(calls[each.answers], []).append(each.text)
+    shared = [texts for texts in lines.values() if len(texts) > 1]
+    assert shared
+    for texts in shared:
+        long = [text for text in texts if "\n" in text]
+        assert len(long) == 1, "who found it out has all of it"
+        assert {text.rpartition("\n")[2] for text in texts} == {
+            long[0].rpartition("\n")[2]
+        }
+
+
+# -- A grep at the start ---------------------------------------------------------------
+
+
+def test_a_grep_shows_the_lines_that_have_all_words_of_a_need(heard):
+    made, run = heard("grep_start", "ideal", "context_explosion")
+    assert metrics.measured(run)["task_success"] == 1
+    shown = 0
+    for _, messages in made.conversations().values():
+        task = "".join(each.text for each in messages if each.label == "task")
+        view = "".join(each.text for each in messages if each.label == "view")
+        needs = [_words(need) for need in read_task(task).needs]
+        for line in view.splitlines():
+            if line.startswith("- "):
+                shown += 1
+                assert any(need <= _words(line) for need in needs)
+    assert shown
+    assert not any(
+        event["tool"] in ("append", "memory_search") for event in run.of("tool_call")
+    )
 
 
 # -- Telling everybody -----------------------------------------------------------------

@@ -31,7 +31,9 @@ from scenarios.play.arms.arm import (
 )
 from scenarios.play.arms.rivals import (
     broadcast,
+    cache_short,
     file_tail,
+    grep_start,
     handoff,
     langgraph,
     manager,
@@ -189,6 +191,18 @@ ARMS: Mapping[str, Arm] = {
             RIVAL,
             "a cache of what tools gave, for all agents",
             tool_cache,
+        ),
+        Arm(
+            "cache_short",
+            RIVAL,
+            "the same, of which the last line is passed on",
+            cache_short,
+        ),
+        Arm(
+            "grep_start",
+            RIVAL,
+            "that, and at the start what a grep for the needs' words finds in the notes",
+            grep_start,
         ),
         Arm("view", ABLATION, "what ships, without tools of the memory", _view),
         Arm(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from random import Random
 from typing import Any, NamedTuple
@@ -282,10 +283,49 @@ def tool_cache(ground: Ground) -> Setting:
     )
 
 
-class _Cache:
-    """Results of one tool by its arguments, and the calls that are under way."""
+def cache_short(ground: Ground) -> Setting:
+    """Do the same, and pass on no more than the last line of a result, which has what was found."""
+    return tool_cache(ground)._replace(wraps=_Cache(_last_line).wrap)
 
-    def __init__(self) -> None:
+
+def grep_start(ground: Ground) -> Setting:
+    """Show each agent that begins the lines of live notes that a grep for the words of its needs
+    finds; then pass on the last lines of results. No rights, no ranks, no news, no tool.
+    """
+
+    def context(
+        agent: Agent, task: Task, agent_memory: AgentMemory, plan: Plan
+    ) -> Context:
+        needs = [_words(need) for need in read_task(task.text).needs]
+        lines = [
+            f"- {entry.author}: {line}\n"
+            for entry in live(ground)
+            for line in entry.body.splitlines()
+            if any(need <= _words(line) for need in needs)
+        ]
+        text = "".join(dict.fromkeys(lines))
+        return alone(agent_memory, view=given(agent_memory, ground, text))
+
+    return cache_short(ground)._replace(context=context)
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"[^\W_]+", said(text)))
+
+
+def _last_line(result: object) -> object:
+    return result.rpartition("\n")[2] if isinstance(result, str) else result
+
+
+class _Cache:
+    """Results of one tool by its arguments, as they are passed on, and the calls that are under
+    way.
+    """
+
+    def __init__(
+        self, passed: Callable[[object], object] = lambda result: result
+    ) -> None:
+        self.passed = passed
         self.results: dict[str, object] = {}
         # by whom, and until when
         self._under_way: dict[str, tuple[str, asyncio.Event]] = {}
@@ -314,7 +354,7 @@ class _Cache:
                 and self._under_way.get(key_of_call, (run, None))[0] == run
             ):
                 self._given.add((run, key_of_call))
-                return self.results[key_of_call]
+                return self.passed(self.results[key_of_call])
         if key_of_call not in self._under_way or self._under_way[key_of_call][0] != run:
             self._under_way[key_of_call] = run, asyncio.Event()
         try:
