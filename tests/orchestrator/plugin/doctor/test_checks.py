@@ -92,6 +92,29 @@ def test_what_is_well_is_said_to_be(examined: Examined) -> None:
     )
 
 
+def test_what_no_session_may_read_is_named_with_the_line_that_mends_it(
+    target: Target,
+) -> None:
+    """What somebody with wider rights wrote; not what is addressed to one, or is its own."""
+    with synapse.open(target.root or "") as memory:
+        memory.register(Agent("boss", role="cto"))
+        boss = memory.as_agent("boss")
+        for text in ("The cache is cold at night.", "The queue is bounded."):
+            boss.append(text, "findings/web")
+        boss.append("Known to all.", "decisions/web")
+        boss.append("Mine.", "agents/boss")
+        boss.append("For the boss.", "vault/web", to="agent:boss")
+    found = {finding.check: finding for finding in examine(target)}
+    assert found["rights"].verdict == "warn"
+    assert found["rights"].detail.endswith(": findings/web (2)")
+    file = Path(target.root or "") / "agents" / "lead.yaml"
+    assert found["rights"].mend == f"add findings/web to `read` in {file}"
+    lead = file.read_text().replace("read:", "read: [findings/web,", 1)
+    assert "[findings/web, [" in lead
+    file.write_text(lead.replace("[findings/web, [", "[findings/web, "))
+    assert "rights" not in {finding.check for finding in examine(target)}
+
+
 def test_asking_leaves_no_run_and_no_entry(examined: Examined) -> None:
     target, _ = examined
     with synapse.open(target.root or "") as memory:
