@@ -460,6 +460,22 @@ def processes(project):
     ]
 
 
+def test_a_prompt_is_given_what_its_words_find_and_one_that_asks_nothing_is_not(
+    project, serve
+):
+    """Beside the view of the start, which has no more than a line of each note."""
+    note = "Uploads above 8 MB are cut by the proxy: client_max_body_size is its limit."
+    project.write(note, priority="info")
+    for n in range(30):
+        project.write(f"Decision {n} is about colours and fonts.", priority="info")
+    server = serve(lambda seen: "Done.")
+    for prompt, times in (("Why do big uploads end early?", 1), ("yes, thanks", 0)):
+        project.ask(server.url, prompt)
+        text = requests(server, prompt)[0].text
+        assert text.count(note) == times
+        assert text.count("From the shared memory:") == times
+
+
 # -- wakes -----------------------------------------------------------------------------------------
 
 
