@@ -27,6 +27,7 @@ from orchestrator.runs.records import Runs
 from orchestrator.sessions.memory_thread import MemoryThread
 from synapse.core import Memory
 from synapse.errors import Conflict, NotFound, StoreBusy, StoreError, SynapseError
+from synapse.hurry import hurried, is_free
 
 # seconds: a dead supervisor's run is gone on with, and a dropped file adopted, within two
 LOOK_EVERY = 0.5
@@ -35,6 +36,7 @@ IDLE = (
 )
 ANSWER_WITHIN = 5.0
 GONE_WITHIN = 10.0
+UNLOCKED_WITHIN = 0.05  # the hook tries once more
 # bytes of a line that is asked: an event of a client, written as JSON
 LARGEST = 16 << 20
 OURS = ("orchestrator", "synapse")
@@ -65,6 +67,7 @@ class SessionDaemon:
         self.began = self.asked = time.monotonic()
         self.hooks = 0  # that it answered
         self.code = Code()
+        self._patience = UNLOCKED_WITHIN
         self._noted: dict[str, str] = {}
         self._waking: set[asyncio.Task[None]] = set()
         self._answering: set[asyncio.Task[None]] = set()
@@ -98,9 +101,8 @@ class SessionDaemon:
     def _remove(self) -> None:
         """Take its files away, the lock's at last and while it is held."""
         path, _ = os.path.splitext(self.socket)
-        for kind in ("sock", "busy", "lock"):
-            with suppress(FileNotFoundError):
-                os.unlink(f"{path}.{kind}")
+        for kind in ("sock", "busy", "locked", "lock"):
+            hook.unmark(f"{path}.{kind}")
         os.close(self._lock)
         os.close(self._folder)
 
@@ -129,14 +131,17 @@ class SessionDaemon:
 
     async def _look(self) -> None:
         """Take in what is dropped, although nobody reads just now, and wake whom it concerns. Where
-        a hook asked in vain, the next may ask again.
+        a hook asked or waited in vain, the next may try again.
         """
         await self.memory_thread(self.memory.store.look)
         for wake in await self._due():
             self._waking.add(asyncio.create_task(self._wake(wake)))
         self._waking = {task for task in self._waking if not task.done()}
-        with suppress(FileNotFoundError):
-            os.unlink(f"{os.path.splitext(self.socket)[0]}.busy")
+        path, _ = os.path.splitext(self.socket)
+        hook.unmark(f"{path}.busy")
+        locked = os.path.exists(f"{path}.locked")
+        if locked and await self.memory_thread(is_free, self.memory.store):
+            hook.unmark(f"{path}.locked")
 
     async def _answer(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -217,7 +222,14 @@ class SessionDaemon:
                 asked.get("pid"),
                 str(asked.get("identity", "")),
             )
-            return answer(self.memory, *fields)
+            try:
+                with hurried(self.memory.store, self._patience):
+                    text = answer(self.memory, *fields)
+            except StoreBusy:
+                self._patience = hook.AT_ONCE
+                raise
+            self._patience = UNLOCKED_WITHIN
+            return text
 
         text = await self.memory_thread(answered)
         self.hooks += 1

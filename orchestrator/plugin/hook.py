@@ -25,6 +25,8 @@ READ_WITHIN = 5.0  # seconds
 DAEMON_WITHIN = 0.25  # for the daemon to take it up
 BEGUN_WITHIN = 0.2  # after which it takes it up no more: this process answers
 ANSWER_WITHIN = 20.0
+# for who holds the log or the index, which are asked for twice; less once that was too short
+UNLOCKED_WITHIN, AT_ONCE = 0.1, 0.005
 START_AGAIN = 60.0  # seconds after which a daemon that died is started once more
 LONGEST_PATH = 100  # bytes that the path of a socket may have everywhere
 LOCK = 3  # the descriptor by which a daemon has the lock that the hook took for it
@@ -153,7 +155,7 @@ def ask_daemon(root: str, request: dict[str, Any]) -> str:
             lines = connection.makefile("r", encoding="utf-8")
             receipt = json.loads(lines.readline())
         except TimeoutError:
-            os.close(os.open(busy, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            mark(busy)
             raise
         # Where this fails, the daemon has given nothing, and this process can answer.
         if "begun" not in receipt:
@@ -171,9 +173,10 @@ def connect(connection: socket.socket, path: str) -> None:
 
 
 def daemon_file(root: str, kind: str) -> str:
-    """Return a file of a workspace's daemon, among the user's own: `sock`, `lock`, or `busy`, which
-    a hook leaves that asked in vain. The name is that of the workspace's folder on its disk, so
-    that every path to it leads to one daemon. OSError where there is no workspace.
+    """Return a file of a workspace's daemon, among the user's own: `sock`, `lock`, `busy`, which a
+    hook leaves that asked in vain, or `locked`, which one leaves that could not write. The name is
+    that of the workspace's folder on its disk, so that every path to it leads to one daemon.
+    OSError where there is no workspace.
     """
     state = os.environ.get("XDG_STATE_HOME", "")
     if not os.path.isabs(state):
@@ -242,10 +245,47 @@ def answer_here(
     if PACKAGES not in sys.path:
         sys.path.insert(0, PACKAGES)
     import synapse
-    from orchestrator.plugin.hooks.answer import answer
+    from orchestrator.plugin.hooks.answer import answer, answer_unwritten
+    from synapse.errors import StoreBusy
+    from synapse.hurry import hurried, is_free
 
-    with synapse.open(root) as memory:
-        return answer(memory, client, payload, pid, identity)
+    fields = client, payload, pid, identity
+    began, locked = time.monotonic(), daemon_file(root, "locked")
+    was_locked = os.path.exists(locked)
+    seconds = AT_ONCE if was_locked else UNLOCKED_WITHIN
+    try:
+        with synapse.open(root) as memory, hurried(memory.store, seconds):
+            text = answer(memory, *fields)
+            if was_locked and is_free(memory.store):
+                unmark(locked)
+            return text
+    except StoreBusy as error:
+        if not was_locked:
+            log_error(root, client, error, began)
+            mark(locked)
+    unwritten = answer_unwritten(root, *fields)
+    if unwritten is None:
+        detach()
+        with synapse.open(root) as memory:
+            answer(memory, *fields, late=True)
+    return unwritten or ""
+
+
+def mark(path: str) -> None:
+    """Leave a file for the next hooks, if it can be written."""
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError:
+        pass
+
+
+def unmark(path: str) -> None:
+    """Take such a file away, unless another hook did."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
 
 
 def second_answer(root: str, client: str, payload: dict[str, Any]) -> str:

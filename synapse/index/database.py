@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 VERSION = "21"
 INDEX = ("schema.sql", "queries.sql", VERSION)
 KEPT = 500
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 BUSY = 10.0  # seconds that a connection waits for another one's lock
 _FOR_SPEED = frozenset(("meta", "tokens", "words", "long", "lanes", "swept", "taking"))
 _HERE = os.path.dirname(__file__)
@@ -200,6 +201,10 @@ class Database:
         """
         if isinstance(error, IndexDamaged):
             return error
+        if isinstance(error, sqlite3.Error) and _code(error) in _BUSY:
+            return StoreBusy(
+                f"the index {self.path} is held by another process: {error}"
+            )
         if is_damage(error):
             return IndexDamaged(
                 f"the index {self.path} was damaged ({error}): it is set aside and derived"
@@ -207,6 +212,13 @@ class Database:
                 path=self.path,
             )
         return StoreError(f"the index {self.path} could not be used: {error}")
+
+    def wait_for(self, seconds: float | None) -> None:
+        """Have this thread wait no longer than so many seconds for another one's lock; None: as all
+        others do.
+        """
+        wait = BUSY if seconds is None else seconds
+        self.connection.execute(f"pragma busy_timeout = {int(wait * 1000)}")
 
     def set_aside(self) -> bool:
         """Put the damaged file out of the way, under a name that says so, and open a new one;

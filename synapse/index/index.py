@@ -276,6 +276,10 @@ class Index(TokenCounts):
         except (sqlite3.Error, OSError) as error:
             raise self.db.failed(error) from error
 
+    def demand_free(self) -> None:
+        """Write nothing, as who adds to the index would: StoreBusy where others hold it."""
+        self._whole(lambda: None)
+
     def _whole(self, section: Callable[[], T]) -> T:
         """Run the section alone and in one transaction, all of it or nothing, and return what it
         returns: nobody reads an index that is half derived.

@@ -31,7 +31,9 @@ def _refuse_snapshot(root: str, snapshot: str) -> None:
         )
 
 
-def open_log(address: str, clock: Callable[[], int]) -> FilesLog | MemoryLog:
+def open_log(
+    address: str, clock: Callable[[], int], readonly: bool = False
+) -> FilesLog | MemoryLog:
     """Return the log behind an address: a directory, or `memory:`. Opens what is there and creates
     nothing.
     """
@@ -56,7 +58,7 @@ def open_log(address: str, clock: Callable[[], int]) -> FilesLog | MemoryLog:
     if os.path.basename(root) == "files":
         _refuse_snapshot(root, os.path.dirname(os.path.abspath(root)))
     try:
-        return FilesLog(root, clock)
+        return FilesLog(root, clock, readonly)
     except OSError as error:
         raise StoreError(f"{root} could not be opened: {error}") from error
 

@@ -38,12 +38,15 @@ if TYPE_CHECKING:
 class FilesLog(OperatorFiles):
     """One workspace directory."""
 
-    def __init__(self, root: str, clock: Callable[[], int] = clock.now) -> None:
+    def __init__(
+        self, root: str, clock: Callable[[], int] = clock.now, readonly: bool = False
+    ) -> None:
         super().__init__(root)
         plain_files.demand(self.root)
         self.refuse_newer()
         self.scanner = Scanner(self.root)
-        self.journal = Journal(os.path.join(self.root, "journal"), clock)
+        folder = os.path.join(self.root, "journal")
+        self.journal = Journal(folder, clock, readonly=readonly)
         self.taken = TakenIds(self.journal)
         self.journal.check = self._belongs
         self.journal.minted = self._minted

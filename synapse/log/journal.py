@@ -47,10 +47,11 @@ class Journal(JournalReader):
         directory: str,
         clock: Callable[[], int],
         segment_bytes: int = SEGMENT_BYTES,
+        readonly: bool = False,
     ) -> None:
         self.clock = clock
         self.segment_bytes = segment_bytes
-        self.lock = lock_in(directory)
+        self.lock = lock_in(directory, readonly)
         readonly = isinstance(self.lock, Barred)
         if readonly and not os.path.isdir(directory):
             raise StoreError(

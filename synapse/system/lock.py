@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
-from _thread import allocate_lock, start_new_thread
+from _thread import _local, allocate_lock, start_new_thread
 from collections.abc import Callable
 
 from synapse.errors import ReadOnly, StoreBusy
@@ -62,6 +62,7 @@ class Lock:
     def __init__(self, path: str, patience: float = PATIENCE) -> None:
         self.path = path
         self.patience = patience
+        self.hurry = _local()  # .patience, of a thread that waits no longer
         self.fd = open_file(path, os.O_RDWR | os.O_CREAT)
         self.inode = os.fstat(self.fd).st_ino
         self.pid = os.getpid()
@@ -75,7 +76,7 @@ class Lock:
         when its turn did not come in time."""
         if self.pid != os.getpid():
             self._after_fork()
-        if not self.mutex.acquire(timeout=self.patience):
+        if not self.mutex.acquire(timeout=self._patience()):
             raise self._busy()
         try:
             try:
@@ -92,6 +93,14 @@ class Lock:
                 fcntl.flock(self.fd, fcntl.LOCK_UN)
         finally:
             self.mutex.release()
+
+    def wait_for(self, seconds: float | None) -> None:
+        """Have this thread wait no longer than so many seconds; None: as all others do."""
+        self.hurry.patience = seconds
+
+    def _patience(self) -> float:
+        patience: float | None = getattr(self.hurry, "patience", None)
+        return self.patience if patience is None else patience
 
     def stands(self) -> bool:
         """Return whether the file is still the one that has the name, so that others take the same
@@ -124,7 +133,7 @@ class Lock:
         self.queue.append(turn)
         if self.wanted.locked():
             self.wanted.release()
-        if not turn.done.acquire(timeout=self.patience):
+        if not turn.done.acquire(timeout=self._patience()):
             if turn.claim.acquire(blocking=False):
                 raise self._busy()
             turn.done.acquire()
@@ -162,7 +171,7 @@ class Lock:
         return StoreBusy(
             (
                 f"process {holder or 'unknown'} has held {self.path} for over"
-                f" {self.patience:g} s; try again, or stop it"
+                f" {self._patience():g} s; try again, or stop it"
             ),
             pid=int(holder) if holder.isdigit() else None,
         )
@@ -193,6 +202,9 @@ class Barred:
         """
         return True
 
+    def wait_for(self, seconds: float | None) -> None:
+        """Do nothing: nobody waits for this."""
+
     def close(self) -> None:
         """Do nothing: nothing is open."""
 
@@ -210,11 +222,13 @@ def hold(path: str) -> int | None:
     return fd
 
 
-def lock_in(directory: str) -> Lock | Barred:
+def lock_in(directory: str, readonly: bool = False) -> Lock | Barred:
     """Return the lock of a folder, which is made where needed; one that refuses where this process
-    may not write, or where the disk is full: an index needs room even to be read.
+    may not write, is to read alone, or where the disk is full: an index needs room even to be read.
     """
     path = os.path.join(directory, "lock")
+    if readonly:
+        return Barred(path, OSError(errno.EROFS, "opened for reading alone"))
     if _is_full(directory):
         return Barred(path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
     try:

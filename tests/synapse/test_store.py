@@ -2,14 +2,19 @@
 one memory.
 """
 
+import fcntl
 import os
 import shutil
+import sqlite3
 import time
+from contextlib import ExitStack, closing
 
 import pytest
 
 import synapse
 from synapse import Forbidden, InvalidEntry, NotFound
+from synapse.errors import StoreBusy
+from synapse.hurry import hurried, is_free, peek
 from synapse.model.agents import Agent
 from synapse.search import pages
 from synapse.testing import FrozenClock, together
@@ -508,3 +513,37 @@ def test_changed_settings_are_journalled_with_old_and_new_values(mem, root):
     assert (act.by, act.fields["settings"]["ttl"]) == ("operator", [["api/*", "5d"]])
     assert act.fields["was"]["ttl"] != act.fields["settings"]["ttl"]
     assert mem.verify().ok
+
+
+def hurry(mem):
+    with hurried(mem.store, 0.01):
+        mem.as_agent("eng-a").append("in a hurry", "api/x")
+        mem.store.refresh()
+
+
+@pytest.mark.parametrize("kind", ["log", "index's lock", "index"])
+def test_who_is_in_a_hurry_waits_for_no_holder_and_may_still_read(mem, root, kind):
+    mem.as_agent("eng-a").append("before", "api/x")
+    paths = {"log": "journal/lock", "index's lock": ".index/brain.db.lock"}
+    assert is_free(mem.store)
+    with synapse.open(root) as other:
+        other.as_agent("eng-a").append("while nobody looked", "api/x")
+        with ExitStack() as held:
+            if kind == "index":
+                index = sqlite3.connect(root / ".index/brain.db", isolation_level=None)
+                held.enter_context(closing(index)).execute("begin exclusive")
+            else:
+                fcntl.flock(
+                    held.enter_context(open(root / paths[kind], "a")), fcntl.LOCK_EX
+                )
+            assert not is_free(mem.store)
+            with pytest.raises(StoreBusy):
+                hurry(mem)
+            with peek(root) as mine:
+                bodies = {entry.body for entry in mine.as_agent("eng-a").read()}
+                assert bodies >= {"before", "while nobody looked"}
+                with pytest.raises(synapse.errors.ReadOnly, match="reading alone"):
+                    mine.as_agent("eng-a").append("text", "api/x")
+    end = time.monotonic() + 30
+    while not is_free(mem.store):  # who waited in vain lets go of it first
+        assert time.monotonic() < end

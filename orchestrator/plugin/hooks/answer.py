@@ -16,10 +16,12 @@ from orchestrator.plugin.hooks import respond
 from orchestrator.plugin.sessions import state
 from synapse.core import Memory
 from synapse.errors import StoreBusy
+from synapse.hurry import peek
 from synapse.privacy.secrets import mask_json
 from synapse.system import plain_files
 
 MORE = ".more"
+STARTS, LEAVES = ("start", "agent-start"), ("agent-stop", "stop", "end")
 
 
 def answer(
@@ -28,13 +30,18 @@ def answer(
     payload: Mapping[str, Any],
     pid: int | None,
     identity: str = "",
+    late: bool = False,
 ) -> str:
-    """Return what the client's hook prints for an event."""
+    """Return what the client's hook prints for an event. A `late` one is printed nowhere: nobody is
+    told of news by it.
+    """
     client_facts = facts.load(client)
     event = read_event(client_facts, payload, pid, identity)
     if event is None:
         return ""
-    starts = client_facts.parts > 1 and event.name in ("start", "agent-start")
+    if late:
+        event = event._replace(going_on=True)
+    starts = client_facts.parts > 1 and event.name in STARTS
     second_text = ""
     try:
         reply, second_text = respond.respond(memory, client_facts, event)
@@ -48,6 +55,23 @@ def answer(
                 more_path(memory.store.root, event),
                 reply_json(client_facts, event, Reply(context=second_text)),
             )
+
+
+def answer_unwritten(
+    root: str, client: str, payload: Mapping[str, Any], pid: int | None, identity: str
+) -> str | None:
+    """Return what the hook prints while somebody holds the log or its index: the view at a start,
+    as the log can be read, and nothing in between. None where a conversation leaves something,
+    which has to be written however long that takes.
+    """
+    event = read_event(facts.load(client), payload, pid, identity)
+    if event is None or event.name in LEAVES:
+        return None if event else ""
+    with peek(root) as memory:
+        text = answer(memory, client, payload, pid, identity)
+    if event.name in STARTS:
+        _write_second(more_path(root, event), "")  # nobody is to wait for it
+    return text
 
 
 def more_path(root: str, event: Event) -> str:

@@ -1,15 +1,18 @@
 """The hook's program, as a client starts it: whatever it is given, the client goes on."""
 
 import asyncio
+import fcntl
 import json
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -495,3 +498,64 @@ def test_a_killed_hook_leaves_a_workspace_that_works(folder, memory, kills):
     assert "Call /v2/users." in context(json.loads(out))
     assert memory.verify().ok
     run(folder, event(folder, "SessionEnd", reason="exit"))
+
+
+@contextmanager
+def held(root, kind):
+    """Hold the log or its index as another process does that is stopped in the middle."""
+    if kind == "index":
+        with closing(
+            sqlite3.connect(f"{root}/.index/brain.db", isolation_level=None)
+        ) as other:
+            other.execute("begin exclusive")
+            yield
+        return
+    path = {"index's lock": ".index/brain.db.lock", "log": "journal/lock"}[kind]
+    with open(f"{root}/{path}", "a", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@pytest.mark.parametrize("kind", ["index", "index's lock", "log"])
+@pytest.mark.parametrize("who", ["alone", "with the daemon"])
+def test_who_holds_the_log_or_its_index_is_not_waited_for(folder, memory, kind, who):
+    root = memory.store.root
+    memory.close()
+    agent = {"agent_id": "a1", "agent_type": "general-purpose"}
+    run(folder, event(folder))
+    run(folder, event(folder, "SubagentStart", **agent))
+    daemon = up(root) if who == "with the daemon" else None
+    try:
+        with held(root, kind):
+            for session in ("s2", "s3"):
+                code, out, err = run(folder, event(folder, session_id=session))
+                assert (code, err) == (0, "")
+                assert "Call /v2/users." in context(json.loads(out))
+                assert run(
+                    folder, event(folder, session_id=session), "claude-code", "--more"
+                )
+            call = {"tool_name": "Bash", "tool_input": {}, "tool_use_id": "c1"}
+            assert run(folder, event(folder, "PreToolUse", **call)) == (0, "", "")
+            last = event(
+                folder, "SubagentStop", **agent, last_assistant_message="It is 17."
+            )
+            assert run(folder, last) == (0, "", "")
+            assert os.path.exists(daemon_file(folder, "locked"))
+            assert log(folder).count("StoreBusy") == 1
+        with synapse.open(root) as memory:
+            end = time.monotonic() + 60
+            while not (
+                ended := Runs(memory.store).all(agent="engineer", state="ended")
+            ):
+                assert time.monotonic() < end
+                time.sleep(0.1)
+                memory.store.refresh()
+            assert [found.status for found in ended] == ["done"]
+        end = time.monotonic() + 60
+        while os.path.exists(daemon_file(folder, "locked")):
+            assert time.monotonic() < end
+            run(folder, event(folder, "PreToolUse", **call))
+    finally:
+        if daemon is not None:
+            daemon.terminate()
+            daemon.wait(20)

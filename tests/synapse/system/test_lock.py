@@ -144,6 +144,20 @@ def test_a_stopped_holder_is_named_and_waited_for_no_longer(path, holder):
     assert done == ["mine"]
 
 
+def test_a_thread_in_a_hurry_waits_no_longer_and_the_others_do(path, holder):
+    lock, others = Lock(path, patience=60.0), []
+    lock.wait_for(0.1)
+    with pytest.raises(StoreBusy, match=r"for over 0\.1 s"):
+        lock.run(lambda: "never")
+    thread = threading.Thread(target=lambda: others.append(lock.run(lambda: "mine")))
+    thread.start()
+    holder.kill()
+    holder.wait()
+    thread.join()
+    lock.wait_for(None)
+    assert (others, lock.run(lambda: "again")) == (["mine"], "again")
+
+
 def test_what_was_given_up_never_runs(path, holder):
     lock, ran = Lock(path, patience=0.1), []
     with pytest.raises(StoreBusy):
