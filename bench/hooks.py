@@ -1,11 +1,13 @@
-"""A client's hook: the whole process up to its answer, alone and with the daemon, and our own work
-in it.
+"""What a client's hook costs: the CPU time of the whole process up to its answer, alone and with
+the daemon, beside that of an empty Python; our own work in it; and the MCP server until it has said
+which tools there are.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -18,13 +20,28 @@ from bench.ground import Ground
 from orchestrator.plugin.hook import daemon_file
 from orchestrator.plugin.hooks.answer import answer
 
-HOOK = os.path.join(os.path.dirname(orchestrator.plugin.__file__), "hook.py")
+PROGRAMS = os.path.dirname(orchestrator.plugin.__file__)
+HOOK, MCP = (os.path.join(PROGRAMS, name) for name in ("hook.py", "mcp.py"))
 CLIENT = "claude-code"
-ROUNDS = 40
+ROUNDS = 20
 PATIENCE = 30.0
 OWN = (Goal("p95", 15e-3),)
-DAEMON = (Goal("p95", 60e-3),)
-ALONE = (Goal("p95", 120e-3),)
+DAEMON = (Goal("p50", 40e-3),)
+ALONE = (Goal("p50", 90e-3),)
+OPENED = (Goal("p50", 300e-3),)
+RENDERS = ("SessionStart", "UserPromptSubmit")  # events that are answered with a text
+# while this is set, no hook starts a daemon
+NO_DAEMON = {"CI": "1"}
+ABOUT = {"protocolVersion": "2025-11-25", "capabilities": {}}
+ABOUT["clientInfo"] = {"name": "bench", "version": "1"}
+OPENING = b"".join(
+    json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n"
+    for message in (
+        {"id": 1, "method": "initialize", "params": ABOUT},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/list"},
+    )
+)
 
 
 def hooks(ground: Ground) -> Iterator[Row]:
@@ -36,7 +53,7 @@ def hooks(ground: Ground) -> Iterator[Row]:
         own = Timing(
             _timed(lambda event=event: answer(mem, CLIENT, event, os.getpid()))
             for event in _turn(folder, "own")
-        )  # type: ignore[misc]
+        )
         yield Row(
             "hook: our own work",
             ground.size,
@@ -46,34 +63,38 @@ def hooks(ground: Ground) -> Iterator[Row]:
             "in a process that has the memory open",
         )
     ground.close()
-    bare = Timing(
-        _timed(lambda: _run([sys.executable, "-I", "-S", "-c", ""], b""))
-        for _ in range(ROUNDS)
-    )
+    bare = Timing(_cpu([sys.executable, "-c", "pass"], b"") for _ in range(ROUNDS))
     beside = Beside("an empty Python", bare.p50)
-    alone = Timing(_hooked(ground, event) for event in _turn(folder, "alone"))
-    yield Row("hook: a process alone", ground.size, alone.values("p95"), beside, ALONE)
-    words = [
-        sys.executable,
-        "-m",
-        "orchestrator",
-        "--root",
-        ground.root,
-        "up",
-        "--engine",
-        "scripted",
-    ]
+    for name, of in _alone(ground, folder).items():
+        yield Row(f"hook alone: {name}", ground.size, of.values("p95"), beside, ALONE)
+    asked = Timing(_hooked(ground, event) for event in _with_daemon(ground, folder))
+    what = "hook that asks the daemon"
+    yield Row(what, ground.size, asked.values("p95"), beside, DAEMON)
+    server = [sys.executable, "-P", MCP, CLIENT, "--root", ground.root]
+    opened = Timing(_cpu(server, OPENING) for _ in range(ROUNDS))
+    what = "MCP server until its tools are listed"
+    yield Row(what, ground.size, opened.values("p95"), beside, OPENED)
+
+
+def _alone(ground: Ground, folder: str) -> dict[str, Timing]:
+    """Return what hooks take that no daemon answers, those that render and the others."""
+    took: dict[bool, list[float]] = {True: [], False: []}
+    for event in _turn(folder, "alone"):
+        took[event["hook_event_name"] in RENDERS].append(_hooked(ground, event))
+    return {
+        "a call, a stop": Timing(took[False]),
+        "a start, a prompt": Timing(took[True]),
+    }
+
+
+def _with_daemon(ground: Ground, folder: str) -> Iterator[dict[str, Any]]:
+    """Yield the events of a session while a daemon is up."""
+    words = [sys.executable, "-m", "orchestrator", "--root", ground.root, "up"]
+    words += ["--engine", "scripted"]
     up = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         _await(daemon_file(ground.root, "sock"))
-        asked = Timing(_hooked(ground, event) for event in _turn(folder, "daemon"))
-        yield Row(
-            "hook: a process that asks the daemon",
-            ground.size,
-            asked.values("p95"),
-            beside,
-            DAEMON,
-        )
+        yield from _turn(folder, "daemon")
     finally:
         up.terminate()
         up.wait(PATIENCE)
@@ -112,11 +133,16 @@ def _turn(folder: str, session: str) -> Iterator[dict[str, Any]]:
 
 def _hooked(ground: Ground, event: Mapping[str, Any]) -> float:
     words = [sys.executable, "-I", "-S", HOOK, CLIENT, "--root", ground.root]
-    return _timed(lambda: _run(words, json.dumps(event).encode()))
+    return _cpu(words, json.dumps(event).encode())
 
 
-def _run(words: list[str], text: bytes) -> None:
-    subprocess.run(words, input=text, stdout=subprocess.DEVNULL, check=True)
+def _cpu(words: list[str], text: bytes) -> float:
+    """Return the seconds of CPU that a process takes, its system's with them."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    env = os.environ | NO_DAEMON
+    subprocess.run(words, input=text, stdout=subprocess.DEVNULL, env=env, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def _timed(act: Any) -> float:

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import sys
 import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import socket
     from typing import Any
 
 PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -145,8 +145,10 @@ def ask_daemon(root: str, request: dict[str, Any]) -> str:
     earlier hook and has not been back since.
     """
     path, busy = daemon_file(root, "sock"), daemon_file(root, "busy")
-    if os.path.exists(busy):
-        raise OSError("the daemon is stopped, or at something long")
+    if not os.path.exists(path) or os.path.exists(busy):
+        raise OSError("no daemon is up, or it is stopped, or at something long")
+    import socket
+
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(DAEMON_WITHIN)
         try:
