@@ -28,6 +28,7 @@ QUIET = {
     "DISABLE_ERROR_REPORTING": "1",
     "DISABLE_AUTOUPDATER": "1",
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "CI": "1",  # hooks start no daemon that outlives the place
 }
 
 

@@ -226,6 +226,7 @@ class GeminiWindow:
     def __init__(self, gemini, server):
         env = {
             "HOME": str(gemini.home),
+            "CI": "1",
             "PATH": gemini.path,
             "GEMINI_API_KEY": "any",
             "GOOGLE_GEMINI_BASE_URL": server.url,

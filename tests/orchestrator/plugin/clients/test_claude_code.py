@@ -170,7 +170,7 @@ def test_what_is_done_at_a_sessions_end_is_not_waited_for(memory):
         "hook_event_name": "SessionStart",
         "source": "startup",
     }
-    env = {"PATH": os.environ["PATH"], "HOME": folder}
+    env = {"PATH": os.environ["PATH"], "HOME": folder, "CI": "1"}
     subprocess.run(
         program,
         input=json.dumps(start),
@@ -213,6 +213,7 @@ def waited(folder, *words, stdin=subprocess.DEVNULL, **env):
     own = {
         "PATH": os.environ["PATH"],
         "HOME": str(folder),
+        "CI": "1",
         "CLAUDE_PID": str(os.getpid()),
         **env,
     }
