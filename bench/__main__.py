@@ -1,6 +1,7 @@
 """`python -m bench`: every operation at every size, beside what the machine can do at best. Prints
 the table. `python -m bench trace` counts functions, `python -m bench size` measures workspaces that
-are many times as large, `python -m bench stream` measures the live events of a server.
+are many times as large, `python -m bench stream` measures the live events of a server, `python -m
+bench plain FILE` compares the search by words with a plain FTS5 table.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from bench import (
     large,
     mailing,
     nights,
+    plain,
     prompting,
     questions,
     reading,
@@ -84,6 +86,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return large.main(words[1:])
     if words[:1] == ["stream"]:
         return streams.main(words[1:])
+    if words[:1] == ["plain"]:
+        return plain.main(words[1:])
     args = _arguments(words)
     parent = tempfile.mkdtemp(prefix="synapse-bench-", dir=args.dir)
     rows: list[Row] = []

@@ -6,13 +6,14 @@ import json
 
 import pytest
 
-from bench import nights, recall, spawning, trace
+from bench import nights, plain, recall, spawning, trace
 from bench.__main__ import OPERATIONS, main
 from bench.brute import Score, differs, matches, ranking
 from bench.figures import Beside, Goal, Row, Timing
 from bench.ground import Ground
 from bench.reading import check
 from bench.workload import NAMESPACES, PLANTED, items
+from scenarios.measure import retrieval
 from synapse.model import clock
 
 QUICK = (
@@ -244,3 +245,29 @@ def test_prompts_are_told_most_of_what_they_want_and_little_else(capsys):
     assert told.tokens < plain.tokens
     assert recall.main() == 0
     assert len(capsys.readouterr().out.splitlines()) == 12
+
+
+def test_the_search_stands_beside_a_plain_table(tmp_path, capsys):
+    turns = [
+        {"speaker": "ana", "dia_id": f"D1:{number}", "text": text}
+        for number, text in enumerate(("where is the key?", "under the pot", "ok"), 1)
+    ]
+    talk = {
+        "sample_id": "talk",
+        "conversation": {
+            "session_1": turns,
+            "session_1_date_time": "1:56 pm on 8 May, 2023",
+        },
+        "qa": [
+            {"question": "the key", "evidence": ["D1:1", "D1:2"], "category": "where"}
+        ],
+    }
+    path = tmp_path / "talks.json"
+    path.write_text(json.dumps([talk]), encoding="utf-8")
+    (pair,) = plain.pairs(retrieval.read(str(path)), str(tmp_path))
+    # `the` is in both; no reader of mail finds a word that everybody says
+    assert pair[:3] == ("where", 1.0, 0.5)
+    assert main(["plain", str(path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split()[:4] == ["where", "(1)", "1.000", "0.500"]
+    assert "times as much" in lines[-1]

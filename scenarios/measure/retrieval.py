@@ -30,6 +30,7 @@ from synapse import tools
 from synapse.agent_memory import AgentMemory
 from synapse.knowledge.capsule import short_id
 from synapse.model import kinds
+from synapse.privacy import personal
 
 READER = "reader"
 DEPTHS = (5, 10, 20)
@@ -228,9 +229,16 @@ def _send(mem: synapse.Memory, conversation: str, turn: Turn) -> str:
     id = kinds.new_id(kinds.MESSAGE, own)
     author = _agent(turn.speaker)
     draft = synapse.Draft(
-        turn.text, kinds.MAIL, author, id=id, kind=kinds.MESSAGE, more=fields
+        _storable(turn.text), kinds.MAIL, author, id=id, kind=kinds.MESSAGE, more=fields
     )
     return mem.as_agent(author).write(draft).id
+
+
+def _storable(text: str) -> str:
+    """Return the text with personal data that no memory takes as the kinds of it."""
+    while (shown := personal.concealed(text)) != text:
+        text = shown
+    return text
 
 
 # -- asking ----------------------------------------------------------------------------

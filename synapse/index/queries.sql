@@ -368,8 +368,8 @@ where e.aid in ({aids}) and e.seq > :floor and e.seq <= :ceiling and {wanted} an
 order by e.seq desc limit :limit
 
 -- name: search_rows
-select e.seq, e.rec, e.rev, e.aid, e.at, e.prio, coalesce(l.words, 0) from entries e left join long l on l.seq = e.seq
-where e.seq in ({seqs}) and e.seq > :floor and e.seq <= :ceiling and {wanted} and {seen}
+select e.seq, e.rec, e.rev, e.aid, e.at, e.prio from json_each(:seqs) j cross join entries e on e.seq = j.value
+where e.seq > :floor and e.seq <= :ceiling and {wanted} and {seen}
 
 -- name: search_together
 select e.seq, e.rec, e.rev from words cross join entries e on e.seq = words.rowid
@@ -380,12 +380,15 @@ order by words.rowid desc limit :limit
 select count(*), min(rowid) from (
   select rowid from words where words match :word and rowid <= :last order by rowid desc limit :limit)
 
+-- name: lengths
+select l.seq, l.words from json_each(:seqs) j cross join long l on l.seq = j.value
+
 -- name: around
 select
   (select group_concat(seq) from (select seq from messages where tid = m.tid and seq <= m.seq order by seq desc
     limit :reach + 1)),
   (select group_concat(seq) from (select seq from messages where tid = m.tid and seq > m.seq order by seq limit :reach))
-from messages m where m.seq in ({seqs})
+from json_each(:seqs) j cross join messages m on m.seq = j.value
 
 -- name: last_entry
 select max(seq) from entries

@@ -11,7 +11,10 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import cache, lru_cache
 from itertools import pairwise
+from operator import mul
+from sys import byteorder
 
 # what the messages before an entry add: an answer follows its question
 BEFORE = (0.6, 0.3)
@@ -19,9 +22,9 @@ AFTER = (0.4, 0.2)
 ABOUT = 0.5  # what its author's name and its day add
 K = 1.2  # how soon saying a word again in the neighbourhood stops to count
 LONG = 64  # words; a text twice as long says any word more cheaply
-_WEIGHTS = (1.0, ABOUT, *BEFORE, *AFTER)
-# neighbours that are asked for: those that count, and those that count for them
-REACH = 2 * len(BEFORE)
+SCALE = 2_000  # what an entry says itself, as a whole number
+MOST = 3  # of that, what it and all that stands beside it add up to
+REACH = len(BEFORE)  # neighbours that count, on either side
 
 
 def rarity(count: int, of: int) -> float:
@@ -38,8 +41,8 @@ class Threads:
 
     def tell(self, stretch: Sequence[int]) -> None:
         """Note messages of one thread that follow each other, in their order."""
-        for earlier, later in pairwise(stretch):
-            self.before[later], self.after[earlier] = earlier, later
+        self.before.update(zip(stretch[1:], stretch, strict=False))
+        self.after.update(pairwise(stretch))
 
     def near(self, seq: int) -> tuple[int, int, int, int]:
         """Return the two before it and the two after it, the nearer first."""
@@ -86,48 +89,71 @@ def _weightiest(seqs: Sequence[int], prios: Mapping[int, int], room: int) -> lis
     return chosen
 
 
+@cache
+def _table() -> list[float]:
+    """Return what saying a word so often in the neighbourhood counts, in parts of `SCALE`."""
+    return [often * (K + 1) / (often + K * SCALE) for often in range(MOST * SCALE + 1)]
+
+
 class Scores:
-    """Scores for one question. Few neighbourhoods differ, so each is worked out once."""
+    """Scores for one question. A word counts once in a text, and the less the longer the text is;
+    what a neighbour says counts the less, the longer either of the two is.
 
-    def __init__(self, rarities: Sequence[float], masks: Mapping[int, int]) -> None:
+    How often each word is said is added up for all words at once, in one number with a lane of 16
+    bits for each.
+    """
+
+    def __init__(
+        self,
+        rarities: Sequence[float],
+        masks: Mapping[int, int],
+        lengths: Mapping[int, int],
+    ) -> None:
         self.rarities = rarities
-        self.masks = masks
-        self.known: dict[tuple[int, ...], float] = {}
+        self.table = _table().__getitem__
+        self.said = _Said(masks, lengths)
 
-    def of(
-        self, seq: int, near: tuple[int, int, int, int], about: int, length: int
-    ) -> float:
-        """Return the score of an entry beside these, that is about these words beside its text, and
-        so many words long.
-        """
-        mask = self.masks.get
+    def of(self, seq: int, near: tuple[int, int, int, int], about: int) -> float:
+        """Return the score of an entry beside these, that is about these words beside its text."""
+        said = self.said
         one, two, three, four = near
-        key = (
-            mask(seq, 0),
-            about,
-            mask(one, 0),
-            mask(two, 0),
-            mask(three, 0),
-            mask(four, 0),
-            length,
+        words, own = said[seq]
+        words_1, share_1 = said[one]
+        words_2, share_2 = said[two]
+        words_3, share_3 = said[three]
+        words_4, share_4 = said[four]
+        beside = own * own * SCALE
+        total = (
+            words * int(own * SCALE)
+            + words_1 * int(beside * BEFORE[0] * share_1)
+            + words_2 * int(beside * BEFORE[1] * share_2)
+            + words_3 * int(beside * AFTER[0] * share_3)
+            + words_4 * int(beside * AFTER[1] * share_4)
         )
-        score = self.known.get(key)
-        if score is None:
-            score = self.known[key] = self._score(key[:-1], length)
+        if about:
+            total += _lanes(about) * int(own * SCALE * ABOUT)
+        often = memoryview(total.to_bytes(2 * len(self.rarities), byteorder)).cast("H")
+        score: float = sum(map(mul, self.rarities, map(self.table, often)))
         return score
 
-    def _score(self, masks: tuple[int, ...], length: int) -> float:
-        stretched = K * (1 + math.log2(length / LONG) / 2) if length > LONG else K
-        weighted = [
-            (mask, weight) for mask, weight in zip(masks, _WEIGHTS, strict=True) if mask
-        ]
-        total, bit = 0.0, 1
-        for rare in self.rarities:
-            frequency = 0.0
-            for mask, weight in weighted:
-                if mask & bit:
-                    frequency += weight
-            if frequency:
-                total += rare * frequency * (K + 1) / (frequency + stretched)
-            bit <<= 1
-        return total
+
+class _Said(dict[int, tuple[int, float]]):
+    """The words of each entry, a one in the lane of each, and how much they count in its length."""
+
+    def __init__(self, masks: Mapping[int, int], lengths: Mapping[int, int]) -> None:
+        self.masks = masks
+        self.lengths = lengths
+        self[0] = 0, 0.0
+
+    def __missing__(self, seq: int) -> tuple[int, float]:
+        length = self.lengths.get(seq, 0)
+        share = 1 / (1 + math.log2(length / LONG) / 2) if length > LONG else 1.0
+        said = self[seq] = _lanes(self.masks.get(seq, 0)), share
+        return said
+
+
+@lru_cache(4_096)
+def _lanes(mask: int) -> int:
+    """Return a number with a one in the lane of each word in a mask."""
+    places = range(mask.bit_length())
+    return sum(1 << 16 * place for place in places if mask >> place & 1)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import combinations
@@ -38,7 +39,8 @@ TOGETHER = 64
 # how far a word is counted; beyond, it is taken to be as common as among the newest
 COUNTED = 10_000
 SETTLED = 40  # of those of one rank, so many are put in order by authority
-SEEDS = 64  # of the entries found, those that are scored, with their neighbours in the thread
+SEEDS = 48  # of the entries found, those that are scored
+BESIDE = 3  # of these one in so many, the best, with their neighbours in the thread
 COMMON = 1_000  # a word in so many entries is common, and is not counted again
 STEP = 4_096  # until so many have come, or a quarter as many as there are
 KEPT = 8_192  # words whose counts are kept
@@ -65,9 +67,8 @@ class Found(NamedTuple):
     partial: bool
 
 
-# What an entry is weighed by: seq, rec, rev, the author's number, when it came, priority, length in
-# words.
-Row = tuple[int, int, int, int, int, int, int]
+# What an entry is weighed by: seq, rec, rev, the author's number, when it came, priority.
+Row = tuple[int, int, int, int, int, int]
 # Score, negated, priority, seq, negated, and row: sorted, the best come first.
 Ranked = tuple[float, int, int, Row]
 
@@ -83,7 +84,7 @@ def fill(db: Database, floor: int, end: int) -> int:
         if fields.get("scope") not in SEALED:
             text = f"{body} {text}"
         batch.append((seq, terms.folded(text)))
-        length = text.count(" ") + text.count("\n")
+        length = len(text.split())
         if length > LONG:
             long.append((seq, length))
     db.many("word", batch)
@@ -156,14 +157,21 @@ class Search:
     def _count(self, word: str) -> int:
         """Return how many entries hold a word. Of a common one that is as it was when the store
         last had a round size, the same for whoever asks: it hardly changes, and is counted once.
+        The count of a rare one is kept until an entry comes.
         """
         most = min(STEP, max(1, self.size // 4))
         end = self.size - self.size % (1 << most.bit_length() - 1)  # a power of two
         common = self.snap.names.common
         if (end, word) in common:
             return common[end, word]
+        rare = self.snap.names.rare(self.size)
+        if word in rare:
+            return rare[word]
         few = self._counted(word, self.size, COMMON)[0]
         if few < COMMON:
+            if len(rare) >= KEPT:
+                rare.clear()
+            rare[word] = few
             return few
         count, oldest = self._counted(word, end, COUNTED)
         if count < COMMON:
@@ -234,20 +242,19 @@ class Search:
 
     def rows(self, seqs: Iterable[int]) -> list[Row]:
         """Return those of these entries that the reader may see and the filter lets through."""
-        return self.db.run(
-            "search_rows", self.values, seqs=list(seqs), **self.lists
-        ).fetchall()
+        values = {**self.values, "seqs": _listed(seqs)}
+        return self.db.run("search_rows", values, **self.lists).fetchall()
 
-    def around(self, seqs: Sequence[int]) -> Threads:
-        """Return who stands beside these in their threads."""
-        threads = Threads()
-        for before, after in self.db.run("around", {"reach": REACH}, seqs=list(seqs)):
-            stretch = [
-                *map(int, before.split(",")),
-                *map(int, after.split(",") if after else ()),
-            ]
-            threads.tell(sorted(stretch))
-        return threads
+    def lengths(self, seqs: Iterable[int]) -> dict[int, int]:
+        """Return the lengths of those of these that are long, in words."""
+        return dict(self.db.run("lengths", {"seqs": _listed(seqs)}).fetchall())
+
+    def around(self, threads: Threads, seqs: Sequence[int], reach: int) -> None:
+        """Tell who stands beside these in their threads, so many before and after each."""
+        values = {"reach": reach, "seqs": _listed(seqs)}
+        for before, after in self.db.run("around", values):
+            stretch = f"{before},{after}" if after else before
+            threads.tell(sorted(map(int, stretch.split(","))))
 
 
 def search(
@@ -286,19 +293,21 @@ def _ranked(query: Search, matches: Found, limit: int) -> list[Ranked]:
     authors, days = named(texts, names.pieces), Days(texts, query.now)
     chosen = seeds(matches.wanted, matches.prios, rarities, limit)
     context = seeds(matches.masks, {}, rarities, limit) if query.narrow else chosen
-    # who looks for one word wants that word itself
-    threads = query.around(context if len(texts) > 1 else ())
-    near = {
-        neighbour for seq in context for neighbour in threads.near(seq) if neighbour
-    }
+    threads, best = Threads(), context[: limit // BESIDE]
+    if len(texts) > 1:  # who looks for one word wants that word itself
+        query.around(threads, best, 2 * REACH)
+        query.around(threads, context[len(best) :], REACH)
+    near = {neighbour for seq in best for neighbour in threads.near(seq) if neighbour}
     if authors and len(chosen) < limit:
         near.update(query.by(authors, limit))
-    scores, ranked = Scores(rarities, matches.masks), []
-    for row in query.rows(near.union(chosen)):
-        seq, _, _, aid, at, prio, length = row
-        score = scores.of(
-            seq, threads.near(seq), authors.get(aid, 0) | days.bits(at), length
-        )
+    rows = query.rows(near.union(chosen))
+    saying = matches.masks.keys() & threads.before.keys() | threads.after.keys()
+    lengths = query.lengths(saying.union(row[0] for row in rows))
+    scores, ranked = Scores(rarities, matches.masks, lengths), []
+    for row in rows:
+        seq, _, _, aid, at, prio = row
+        about = authors.get(aid, 0) | days.bits(at)
+        score = scores.of(seq, threads.near(seq), about)
         ranked.append((-round(score, 9), prio, -seq, row))
     ranked.sort()
     return ranked
@@ -367,6 +376,11 @@ def counted(snap: Snapshot, word: str, cursor: int) -> int:
     return int(rows[0][0]) if rows else 0
 
 
+def _listed(seqs: Iterable[int]) -> str:
+    """Return numbers as a value, so that the statement which they are in is prepared once."""
+    return str(list(seqs))
+
+
 def _run(
     db: Database, name: str, values: dict[str, Any], lists: dict[str, Any]
 ) -> list[Any]:
@@ -404,10 +418,10 @@ def excerpt(
 
 def _densest(spans: Sequence[tuple[int, int]], width: int) -> int:
     """Return the place of the first of the most matches that fit into the width."""
+    ends = [end for _, end in spans]
     best, most = 0, 0
     for n, (start, _) in enumerate(spans):
-        last = start + width * 3 // 4
-        count = len([end for _, end in spans[n : n + 20] if end <= last])
+        count = bisect_right(ends, start + width * 3 // 4, n) - n
         if count > most:
             best, most = start, count
     return best

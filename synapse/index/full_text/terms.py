@@ -81,20 +81,20 @@ def forms(text: str) -> frozenset[str]:
 
 def places(text: str, words: frozenset[str]) -> list[tuple[int, int]]:
     """Return where words of a text stand that are forms of these, as nearly as endings tell."""
-    forms, pattern = _forms(words)
-    return [
-        match.span()
-        for match in pattern.finditer(text)
-        if root(match[0].lower().replace("ё", "е")) in forms
-    ]
-
-
-@lru_cache(64)
-def _forms(words: frozenset[str]) -> tuple[frozenset[str], re.Pattern[str]]:
-    """Return the roots of words, and what finds every word that begins like one of them."""
+    low = text.lower().replace("ё", "е")
+    if len(low) != len(text):  # a letter whose small form is two
+        low = "".join(letter.lower()[0] for letter in text).replace("ё", "е")
     forms = frozenset(map(form, words))
-    starts = "|".join(sorted(start.replace("е", "[её]") for start in forms))
-    return forms, re.compile(rf"(?<![^\W_])(?:{starts})[^\W_]*", re.IGNORECASE)
+    spans: set[tuple[int, int]] = set()
+    for start in forms:
+        place = low.find(start)
+        while place >= 0:
+            match = _WORD.match(low, place)
+            end = match.end() if match else place + 1
+            if not low[place - 1 : place].isalnum() and root(low[place:end]) in forms:
+                spans.add((place, end))
+            place = low.find(start, end)
+    return sorted(spans)
 
 
 def form(word: str) -> str:

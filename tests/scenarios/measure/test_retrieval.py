@@ -117,6 +117,20 @@ def test_turns_become_messages_of_threads(path, tmp_path):
         assert loaded.mem.verify().ok
 
 
+def test_personal_data_is_left_out_of_what_is_told(path, tmp_path):
+    told = "Mail to ida@garden-friends.org, or to olaf@garden-friends.org."
+    samples = [sample()]
+    samples[0]["conversation"]["session_2"][2]["text"] = told
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(samples, file)
+    loaded = load(str(tmp_path / "w"), read(path))
+    with loaded.mem:
+        assert len(loaded.turns) == len(KITCHEN) + len(GARDEN)
+        (hit,) = loaded.agent_memory.search("mail")
+        assert "Mail to [personal data" in hit.body
+        assert "@" not in hit.body
+
+
 def test_what_is_found_is_counted(path, tmp_path):
     found = measure(read(path), str(tmp_path / "keep"))
     assert set(retrieval.FIGURES) <= set(found)

@@ -20,40 +20,55 @@ def test_the_rarer_word_tells_more():
 
 
 def test_two_words_beat_one_and_rare_ones_common_ones():
-    scores = Scores((3.0, 1.0), {1: 0b11, 2: 0b01, 3: 0b10})
-    of = [scores.of(seq, NOBODY, 0, 10) for seq in (1, 2, 3, 4)]
+    scores = Scores((3.0, 1.0), {1: 0b11, 2: 0b01, 3: 0b10}, {})
+    of = [scores.of(seq, NOBODY, 0) for seq in (1, 2, 3, 4)]
     assert of == sorted(of, reverse=True)
     assert of[3] == 0
 
 
 def test_neighbours_count_the_nearer_and_the_earlier_more():
-    scores = Scores((1.0,), {7: 1})
-    near, far = scores.of(1, (7, 0, 0, 0), 0, 10), scores.of(2, (0, 7, 0, 0), 0, 10)
-    after = scores.of(3, (0, 0, 7, 0), 0, 10)
-    own = scores.of(7, NOBODY, 0, 10)
+    scores = Scores((1.0,), {7: 1}, {})
+    near, far = scores.of(1, (7, 0, 0, 0), 0), scores.of(2, (0, 7, 0, 0), 0)
+    after = scores.of(3, (0, 0, 7, 0), 0)
+    own = scores.of(7, NOBODY, 0)
     assert own > near > after > far > 0
 
 
 def test_a_word_said_again_nearby_counts_little():
-    scores = Scores((1.0,), {1: 1, 2: 1, 3: 1})
-    alone, twice = scores.of(1, NOBODY, 0, 10), scores.of(1, (2, 0, 3, 0), 0, 10)
+    scores = Scores((1.0,), {1: 1, 2: 1, 3: 1}, {})
+    alone, twice = scores.of(1, NOBODY, 0), scores.of(1, (2, 0, 3, 0), 0)
     assert alone < twice < 2 * alone
 
 
 def test_a_long_text_says_any_word_more_cheaply():
-    scores = Scores((1.0,), {1: 1})
-    assert scores.of(1, NOBODY, 0, LONG) == scores.of(1, NOBODY, 0, 5)
-    assert scores.of(1, NOBODY, 0, 4 * LONG) < scores.of(1, NOBODY, 0, LONG)
+    scores = Scores((1.0,), {1: 1, 2: 1, 3: 1}, {1: LONG, 2: 4 * LONG})
+    of = [scores.of(seq, NOBODY, 0) for seq in (1, 2, 3)]
+    assert of[1] < of[0] == of[2]
+
+
+def test_what_stands_beside_counts_less_the_longer_either_text_is():
+    long = {2: 4 * LONG, 4: 4 * LONG}
+    scores = Scores((1.0,), {3: 1, 4: 1}, long)
+    beside = [
+        scores.of(seq, (neighbour, 0, 0, 0), 0)
+        for seq, neighbour in ((1, 3), (1, 4), (2, 3), (2, 4))
+    ]
+    assert beside == sorted(beside, reverse=True)
+    assert beside[0] > 5 * beside[3] > 0
 
 
 def test_the_author_counts_beside_the_text():
-    scores = Scores((1.0,), {1: 1})
+    scores = Scores((1.0,), {1: 1}, {})
     assert (
-        0
-        < scores.of(2, NOBODY, 1, 10)
-        < scores.of(1, NOBODY, 0, 10)
-        < scores.of(1, NOBODY, 1, 10)
+        0 < scores.of(2, NOBODY, 1) < scores.of(1, NOBODY, 0) < scores.of(1, NOBODY, 1)
     )
+
+
+def test_as_many_words_as_a_question_may_have_are_counted():
+    words = 48
+    scores = Scores((1.0,) * words, dict.fromkeys(range(1, 6), (1 << words) - 1), {})
+    most = scores.of(3, (2, 1, 4, 5), (1 << words) - 1)
+    assert most == pytest.approx(words * 3 * 2.2 / 4.2)
 
 
 def test_stretches_of_a_thread_make_one_row():
@@ -81,16 +96,21 @@ def test_what_a_word_tells_is_the_usual_measure(count, of, told):
 
 
 def test_a_score_is_saturated_by_saying_it_again():
-    scores = Scores((2.0, 1.0), {1: 0b01, 2: 0b10, 3: 0b11})
-    # each word: its rarity, times (K + 1) f / (f + K), and K grows with long texts
-    assert scores.of(1, NOBODY, 0, 10) == pytest.approx(2.0)
-    assert scores.of(3, NOBODY, 0, 10) == pytest.approx(3.0)
-    assert scores.of(1, (1, 0, 0, 0), 0, 10) == pytest.approx(2 * 1.6 * 2.2 / 2.8)
-    assert scores.of(1, (0, 1, 0, 0), 0, 10) == pytest.approx(2 * 1.3 * 2.2 / 2.5)
-    assert scores.of(1, (0, 0, 1, 0), 0, 10) == pytest.approx(2 * 1.4 * 2.2 / 2.6)
-    assert scores.of(1, (0, 0, 0, 1), 0, 10) == pytest.approx(2 * 1.2 * 2.2 / 2.4)
-    assert scores.of(2, NOBODY, 0b01, 10) == pytest.approx(1 + 2 * 0.5 * 2.2 / 1.7)
-    assert scores.of(2, NOBODY, 0, 4 * LONG) == pytest.approx(2.2 / (1 + 1.2 * 2))
+    masks = {1: 0b01, 2: 0b10, 3: 0b11, 4: 0b10, 5: 0b01}
+    scores = Scores((2.0, 1.0), masks, {4: 4 * LONG, 5: 4 * LONG})
+    # each word: its rarity, times (K + 1) f / (f + K); in a long text f is a share
+    assert scores.of(1, NOBODY, 0) == pytest.approx(2.0)
+    assert scores.of(3, NOBODY, 0) == pytest.approx(3.0)
+    assert scores.of(1, (1, 0, 0, 0), 0) == pytest.approx(2 * 1.6 * 2.2 / 2.8)
+    assert scores.of(1, (0, 1, 0, 0), 0) == pytest.approx(2 * 1.3 * 2.2 / 2.5)
+    assert scores.of(1, (0, 0, 1, 0), 0) == pytest.approx(2 * 1.4 * 2.2 / 2.6)
+    assert scores.of(1, (0, 0, 0, 1), 0) == pytest.approx(2 * 1.2 * 2.2 / 2.4)
+    assert scores.of(2, NOBODY, 0b01) == pytest.approx(1 + 2 * 0.5 * 2.2 / 1.7)
+    assert scores.of(4, NOBODY, 0) == pytest.approx(0.5 * 2.2 / 1.7)
+    # 0.6 of the one before, halved for its length, and quartered for that of the text
+    assert scores.of(4, (5, 0, 0, 0), 0) == pytest.approx(
+        0.5 * 2.2 / 1.7 + 2 * 0.075 * 2.2 / 1.275
+    )
 
 
 def test_seeds_are_the_rarest_the_weightiest_and_the_newest():

@@ -114,6 +114,16 @@ def test_the_answer_is_found_by_the_question_before_it(mem):
     ]
 
 
+def test_who_says_it_is_found_before_long_texts_between_others_that_do(mem):
+    """An agent's messages are pages: what one of them holds is not what the next is about."""
+    filler = " ".join(f"w{number}" for number in range(400))
+    own, between = thread(), thread()
+    said = say(mem, "ana", f"gateway vault {filler}", own)
+    for text in ("vault", "vault", "gateway", "vault", "vault"):
+        say(mem, "ben", f"{text} {filler}", between)
+    assert mem.as_agent("eve").search("gateway vault")[0].id == said.id
+
+
 def test_neighbours_that_the_reader_may_not_see_add_nothing(mem):
     talk = thread()
     say(mem, "ana", "the zebra password is in the vault", talk, to=("agent:ben",))
