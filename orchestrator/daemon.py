@@ -20,6 +20,7 @@ from orchestrator.runs.task import Task
 from orchestrator.supervisor import Supervisor
 from orchestrator.team import go_on
 from synapse.errors import Conflict, SynapseError
+from synapse.search.background import embedding
 from synapse.system.lock import hold
 from synapse.system.plain_files import make_folder
 from synapse.webhooks.sender import keep_sending
@@ -53,14 +54,14 @@ class Daemon(SessionDaemon):
 
     @asynccontextmanager
     async def _beside(self) -> AsyncIterator[None]:
-        """Supervise runs, sleep until the next job, send webhooks. What still runs at the end is
-        left for the next process.
+        """Supervise runs, sleep until the next job, send webhooks, embed. What still runs at the
+        end is left for the next process.
         """
-        async with self.supervisor, self.alarm or nullcontext():
+        store = self.memory.store
+        embedder = embedding(store, self.note)
+        async with self.supervisor, self.alarm or nullcontext(), embedder:
             self.open.set()
-            sending = asyncio.create_task(
-                keep_sending(self.memory.store, self.note, self.down)
-            )
+            sending = asyncio.create_task(keep_sending(store, self.note, self.down))
             yield
             await self.supervisor._leave()
             for team in [*self._teams.values()]:

@@ -30,7 +30,7 @@ from synapse.model.dates import When
 from synapse.model.dates import since as parse_since
 from synapse.model.entry import NEVER, Draft, Entry, parse_ttl
 from synapse.model.records import Guard, Record, act_of, all_of, sum_below
-from synapse.model.settings import Semantic, Settings
+from synapse.model.settings import LOCAL, OFF, Semantic, Settings
 from synapse.system.typed import TYPE_CHECKING
 from synapse.trust.lineage import Sights
 from synapse.trust.operator_files import OperatorFiles, Signatures
@@ -346,11 +346,25 @@ class Store:
         return self._keyring
 
     @property
-    def embedder(self) -> Embedder:
-        """Return the embedder that the settings name now; made once, for a model may take a second
-        to load. EmbedderError where a person did not trust the workspace with its address.
+    def semantic(self) -> Semantic:
+        """Return which embedder is used: the one that the settings name, else the one that is
+        installed, if any.
         """
         chosen = self.settings.semantic
+        if chosen.embedder == OFF:
+            return chosen._replace(embedder="")
+        if chosen.embedder:
+            return chosen
+        from synapse.embedders.local import is_installed
+
+        return chosen._replace(embedder=LOCAL if is_installed() else "")
+
+    @property
+    def embedder(self) -> Embedder:
+        """Return the embedder that is used now; made once, for a model may take a second to load.
+        EmbedderError where a person did not trust the workspace with its address.
+        """
+        chosen = self.semantic
         if self._embedder is None or self._embedder[0] != chosen:
             from synapse.embedders import embedder_of
             from synapse.formats.wants import of_semantic
@@ -362,7 +376,7 @@ class Store:
                 raise EmbedderError(str(error), **error.details) from error
             if self._embedder is not None:
                 self._embedder[1].close()
-            self._embedder = (chosen, embedder_of(chosen, self.root, trusted))
+            self._embedder = (chosen, embedder_of(chosen, trusted))
         return self._embedder[1]
 
     @property
@@ -371,6 +385,11 @@ class Store:
         from synapse.index.vectors.vectors import path_beside
 
         return path_beside(self.index.db.path)
+
+    @property
+    def has_vectors(self) -> bool:
+        """Return whether anything was ever embedded here. Asks no embedder, and makes no file."""
+        return self._vectors is not None or os.path.exists(self.vectors_path)
 
     @property
     def vectors(self) -> Vectors:

@@ -22,7 +22,7 @@ from synapse import core
 from synapse.backup import take
 from synapse.consolidate import Claim, claim, finish, lapsed, run_nightly
 from synapse.core import Memory
-from synapse.errors import InvalidEntry, StoreError, SynapseError
+from synapse.errors import EmbedderError, InvalidEntry, StoreError, SynapseError
 from synapse.formats.wants import of_backup
 from synapse.model.clock import now
 from synapse.model.settings import Settings
@@ -32,6 +32,7 @@ from synapse.trust import decisions
 NIGHTLY, SEMANTIC, BACKUP = "night", "semantic", "backup"
 CONSOLIDATION = "consolidation"
 DONE, HELD, FAILED = 0, 75, 6
+EMBEDDED = 5_000  # entries in a night
 
 
 class Snapshots(NamedTuple):
@@ -94,6 +95,7 @@ def spend(mem: Memory, on: date) -> bool:
         return False
     if CONSOLIDATION in dict(store.settings.other):
         consolidated(mem, day)
+    embed_waiting(store)
     if problems := misread(store, ("backup",)):  # a misspelt `backup` is none
         raise InvalidEntry(
             f"no snapshot is taken by these settings: synapse.yaml: {'; '.join(problems)}"
@@ -119,6 +121,17 @@ def consolidated(mem: Memory, day: str) -> None:
 
     if not is_off(mem.store.settings):
         consolidate(mem, day)
+
+
+def embed_waiting(store: Store) -> None:
+    """Embed what waits, as far as a night goes. What an embedder's failure leaves waits on."""
+    from synapse.search import background, semantic
+
+    try:
+        if background.is_due(store):
+            semantic.embed(store, EMBEDDED)
+    except EmbedderError as error:
+        sys.stderr.write(f"night: entries are embedded later: {error}\n")
 
 
 def past(

@@ -28,6 +28,7 @@ from orchestrator.sessions.memory_thread import MemoryThread
 from synapse.core import Memory
 from synapse.errors import Conflict, NotFound, StoreBusy, StoreError, SynapseError
 from synapse.hurry import hurried, is_free
+from synapse.search.background import embedding
 
 # seconds: a dead supervisor's run is gone on with, and a dropped file adopted, within two
 LOOK_EVERY = 0.5
@@ -110,7 +111,8 @@ class SessionDaemon:
     async def _beside(self) -> AsyncIterator[None]:
         """Keep up what is at work beside the answers, for as long as this is open."""
         try:
-            yield
+            async with embedding(self.memory.store, self.note, sends=False):
+                yield
         finally:
             await asyncio.to_thread(self.memory_thread.close, lambda: None)
 

@@ -264,12 +264,12 @@ class UnifiedBrain:
     # -- upkeep ------------------------------------------------------------------------------------
 
     def embed_pending(self, limit: int | None = None) -> int:
-        """Make vectors of what has none yet, with the embedder that synapse.yaml names; how many:
-        none where it names none.
+        """Make vectors of what has none yet, with the embedder that synapse.yaml names or that is
+        installed; how many: none where there is none.
         """
         from synapse.search import semantic
 
-        if not self.memory.store.settings.semantic.embedder:
+        if not self.memory.store.semantic.embedder:
             return 0
         done = semantic.embed(self.memory.store, limit).embedded
         self.tables.sync()

@@ -66,7 +66,7 @@ class Tables:
             synced += count
             if count < BATCH:
                 break
-        if self._has_vectors():
+        if self.store.has_vectors:
             self._whole(self._embeddings)
         return synced
 
@@ -139,15 +139,6 @@ class Tables:
         self.db.wipe()
         self.db.run("open")
         return 0
-
-    def _has_vectors(self) -> bool:
-        """Return whether anything was ever embedded here; asks no embedder."""
-        path = self.store.vectors_path
-        return (
-            os.path.exists(path)
-            if path != ":memory:"
-            else bool(self.store.settings.semantic.embedder)
-        )
 
     def _embeddings(self) -> int:
         self.db.set_meta(

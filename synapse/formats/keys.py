@@ -74,10 +74,9 @@ SETTINGS: Mapping[str, str] = {
         " unverified too"
     ),
     "reputation": "report, on or off: whether what agents do moves their authority",
-    "semantic.embedder": "what makes vectors for search by meaning: local, ollama, openai",
+    "semantic.embedder": "what makes vectors for search by meaning: local, ollama, openai, off",
     "semantic.model": "its model",
     "semantic.url": "the address of its server",
-    "semantic.folder": "where the weights of `local` lie",
     "semantic.key": "the name of the environment's variable with the server's key",
     "semantic.search": "off: searches go by words unless they ask for more",
     "privacy.patterns.*": (

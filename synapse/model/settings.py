@@ -30,17 +30,18 @@ _UNITS = {
     "MIB": 1 << 20,
     "GIB": 1 << 30,
 }
-EMBEDDERS = ("local", "ollama", "openai")
+LOCAL, OFF = "local", "off"
+EMBEDDERS = (LOCAL, "ollama", "openai", OFF)
 
 
 class Semantic(NamedTuple):
-    """Which embedder makes vectors, if any, and whether searches use them by default. `key` is the
-    name of the environment variable that holds a server's key."""
+    """Which embedder makes vectors, and whether searches use them by default. Where none is named
+    it is the local one, if that is installed. `key` is the name of the environment variable that
+    holds a server's key."""
 
     embedder: str = ""
     model: str | None = None
     url: str | None = None
-    folder: str | None = None
     key: str | None = None
     search: bool = True
 

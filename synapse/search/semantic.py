@@ -207,7 +207,7 @@ def search(
     """
     if mode is not None and mode not in MODES:
         raise InvalidQuery(f"mode {mode!r} is not one of {', '.join(MODES)}", mode=mode)
-    chosen = store.settings.semantic
+    chosen = store.semantic
     usual = BOTH if chosen.embedder and chosen.search else WORDS
     selected = mode or usual
     if selected == WORDS or not sought(text):

@@ -19,6 +19,7 @@ from secrets import token_urlsafe
 from fastapi import FastAPI
 
 from synapse.core import Memory
+from synapse.search.background import embedding
 from synapse.server import document, problems
 from synapse.server.browsers import Browsers
 from synapse.server.callers import Authenticated, Gate
@@ -125,11 +126,12 @@ def build(serving: Serving, extensions: Iterable[Extension] | None = None) -> Fa
 
 @asynccontextmanager
 async def _running(app: FastAPI) -> AsyncIterator[None]:
-    """Run beside the routes: webhooks are sent; at the end the streams are closed."""
+    """Run beside the routes: webhooks are sent, entries embedded; at the end streams are closed."""
     stop = asyncio.Event()
     store = app.state.serving.memory.store
     sending = asyncio.create_task(keep_sending(store, log.warning, stop))
-    yield
+    async with embedding(store, log.warning):
+        yield
     stop.set()
     await app.state.hub.close()
     await sending

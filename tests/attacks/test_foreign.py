@@ -616,7 +616,7 @@ WITHIN = set(
     " hourly unverified privacy reputation limits prices tools schedule clients version"
     " implementation consolidator agent subscriptions skills"
     " lead engineers cto qa engine models view_budget max_tokens max_usd max_reply memory_tools"
-    " semantic.model semantic.folder semantic.search mirror.until backup.keep"
+    " semantic.model semantic.search mirror.until backup.keep"
     " checkpoints.every".split()
 )
 

@@ -9,7 +9,6 @@ import pytest
 
 import synapse
 from synapse.compat import cortex
-from synapse.embedders.local import Local
 from synapse.mail import synapse_json
 from synapse.mail.mailbox import Mail
 
@@ -68,14 +67,3 @@ def test_a_folder_of_an_old_store_holds_files(tmp_path, kind, name):
     found = cortex.read(str(tmp_path))
     assert found.files == ()
     assert [str(path) in problem for problem in found.problems] == [True]
-
-
-@pytest.mark.parametrize("kind", PLACES)
-def test_a_folder_of_weights_holds_files(tmp_path, kind):
-    pytest.importorskip("safetensors")
-    pytest.importorskip("tokenizers")
-    for name in ("model.safetensors", "tokenizer.json"):
-        (tmp_path / name).write_text("{}")
-    PLACES[kind](str(tmp_path / "config.json"))
-    with pytest.raises(synapse.SynapseError, match=r"config\.json cannot be read"):
-        Local(str(tmp_path)).embed(["hello"])

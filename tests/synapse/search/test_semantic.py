@@ -11,7 +11,7 @@ from synapse.errors import EmbedderError, InvalidQuery
 from synapse.index.vectors.embeddable import text_of
 from synapse.log.files import FilesLog
 from synapse.model.entry import SEALED
-from synapse.model.settings import Semantic
+from synapse.model.settings import Semantic, Settings
 from synapse.search import semantic
 from synapse.testing import FrozenClock
 from synapse.trust.workspace_keys import WorkspaceKeys
@@ -440,9 +440,10 @@ def test_without_an_embedder_nothing_changes(tmp_path):
         write(mem, *BODIES)
         assert mem.as_agent("cto").search("deploys")[0].body == BODIES[0]
         assert not (tmp_path / "plain/.index/vectors.db").exists()
-        with pytest.raises(EmbedderError, match="no embedder is chosen"):
+        mem.store.declared_settings = Settings(semantic=Semantic("off"))
+        with pytest.raises(EmbedderError, match="there is no embedder"):
             mem.as_agent("cto").search("deploys", mode="meaning")
-        with pytest.raises(EmbedderError, match="no embedder is chosen"):
+        with pytest.raises(EmbedderError, match="there is no embedder"):
             semantic.embed(mem.store)
 
 
