@@ -28,9 +28,12 @@ from scenarios.data.faults import fault
 from scenarios.measure.statistics import Interval, interval
 from synapse import tools
 from synapse.agent_memory import AgentMemory
+from synapse.errors import EmbedderError
 from synapse.knowledge.capsule import short_id
 from synapse.model import kinds
+from synapse.model.settings import LOCAL, OFF
 from synapse.privacy import personal
+from synapse.search import semantic
 
 READER = "reader"
 DEPTHS = (5, 10, 20)
@@ -193,14 +196,19 @@ class Loaded(NamedTuple):
         return self.mem.as_agent(READER)
 
 
-def load(root: str, conversations: Sequence[Conversation]) -> Loaded:
-    """Send every turn as a message of its speaker to everybody. The same file gives the same
-    ids.
+def load(
+    root: str, conversations: Sequence[Conversation], embedder: str = OFF
+) -> Loaded:
+    """Send every turn as a message of its speaker to everybody, and embed them. The same file gives
+    the same ids.
     """
     clock = Clock()
     every = [turn for conversation in conversations for turn in conversation.turns]
     clock.to(min((turn.at for turn in every), default=0))
     mem = synapse.init(root, clock=clock)
+    with open(os.path.join(root, "synapse.yaml"), "a", encoding="utf-8") as file:
+        file.write(f"semantic: {{embedder: {embedder}}}\n")
+    mem.store.refresh(force=True)
     for name in sorted({_agent(turn.speaker) for turn in every}):
         mem.register(synapse.Agent(name, role="engineer"))
     mem.register(synapse.Agent(READER, role="project-lead"))
@@ -210,6 +218,8 @@ def load(root: str, conversations: Sequence[Conversation]) -> Loaded:
             clock.to(turn.at)
             turns[_send(mem, conversation.id, turn)] = (conversation.id, turn.id)
     clock.to(clock.at + 24 * 60 * MINUTE)
+    if embedder != OFF:
+        semantic.embed(mem.store)
     sessions = {
         (one.id, turn.id): (one.id, turn.session)
         for one in conversations
@@ -318,20 +328,24 @@ def recall(found: Sequence[object], wanted: set[tuple[str, str]]) -> float:
 # -- figures ---------------------------------------------------------------------------
 
 
-def measure(conversations: Sequence[Conversation], place: str) -> dict[str, Any]:
+def measure(
+    conversations: Sequence[Conversation], place: str, embedder: str = OFF
+) -> dict[str, Any]:
     """Return all figures: each conversation in its own workspace, then all of them in one."""
     apart: list[Answer] = []
     for conversation in conversations:
-        loaded = load(os.path.join(place, _agent(conversation.id)), [conversation])
+        folder = os.path.join(place, _agent(conversation.id))
+        loaded = load(folder, [conversation], embedder)
         with loaded.mem:
             apart += answers(loaded, conversation)
-    loaded = load(os.path.join(place, "all-in-one"), conversations)
+    loaded = load(os.path.join(place, "all-in-one"), conversations, embedder)
     with loaded.mem:
         together = [
             item for one in conversations for item in answers(loaded, one, deep=True)
         ]
     return report(apart, together) | {
-        "turns": sum(len(item.turns) for item in conversations)
+        "turns": sum(len(item.turns) for item in conversations),
+        "embedder": embedder,
     }
 
 
@@ -464,6 +478,12 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--keep", metavar="DIR", help="leave the workspaces there")
+    parser.add_argument(
+        "--embedder",
+        choices=(OFF, LOCAL),
+        default=OFF,
+        help="search by meaning too, with the encoder of the extra `semantic` (default: off)",
+    )
 
 
 def run(args: argparse.Namespace, out: Callable[[str], object] = print) -> int:
@@ -476,11 +496,11 @@ def run(args: argparse.Namespace, out: Callable[[str], object] = print) -> int:
                 raise BrokenConversations(
                     f"{args.keep} is not empty: what is in it would be measured too"
                 )
-            figures = measure(conversations, args.keep)
+            figures = measure(conversations, args.keep, args.embedder)
         else:
             with tempfile.TemporaryDirectory(prefix="retrieval-") as folder:
-                figures = measure(conversations, folder)
-    except (BrokenConversations, OSError) as error:
+                figures = measure(conversations, folder, args.embedder)
+    except (BrokenConversations, EmbedderError, OSError) as error:
         message = fault(error) if isinstance(error, OSError) else str(error)
         failure = {"error": {"type": type(error).__name__, "message": message}}
         print(

@@ -8,6 +8,7 @@ left out. Everything that is found passes the read gate here.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
@@ -34,6 +35,14 @@ PARTS = 32
 DEPTH = 100  # of each ranking that is fused
 LOOK = 2_000  # vectors that are tried at the read gate before all are
 STEP = 500  # of those at once
+# A question after an order is answered by all that it is about, and nothing of that is nearer to it
+# than the rest.
+ORDER = re.compile(
+    r"\b(?:(?:what|which|the) order (?:in|of|that)|in (?:what|which) order|in order(?! to\b)"
+    r"|chronological\w*|sequence of|timeline of)\b|\bв каком порядке\b|\bхронологи"
+    r"|\bпоследовательность",
+    re.IGNORECASE,
+)
 NEAR = 0.5  # of the best cosine: what is farther off is there by chance
 PAUSE = 1.0
 
@@ -203,12 +212,14 @@ def search(
     mode: str | None = None,
 ) -> Hits:
     """Return what matches best by words, by meaning or by both; without a mode, as the settings
-    say. Where nobody asked for meaning, an embedder that fails is only told of: full text answers.
+    say, which leave a question after an order to words. Where nobody asked for meaning, an embedder
+    that fails is only told of: full text answers.
     """
     if mode is not None and mode not in MODES:
         raise InvalidQuery(f"mode {mode!r} is not one of {', '.join(MODES)}", mode=mode)
     chosen = store.semantic
-    usual = BOTH if chosen.embedder and chosen.search else WORDS
+    meant = chosen.embedder and chosen.search and not ORDER.search(text)
+    usual = BOTH if meant else WORDS
     selected = mode or usual
     if selected == WORDS or not sought(text):
         return _plain(store, agent, text, wanted, now, limit)

@@ -117,6 +117,23 @@ def test_turns_become_messages_of_threads(path, tmp_path):
         assert loaded.mem.verify().ok
 
 
+def test_with_an_embedder_it_finds_what_is_said_in_other_words(path, tmp_path, capsys):
+    pytest.importorskip("onnxruntime")
+    with open(path, encoding="utf-8") as file:
+        samples = json.load(file)[:1]
+    samples[0]["qa"] = [
+        {"question": "insects on my blossoms", "evidence": ["D2:2"], "category": 4}
+    ]
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(samples, file)
+    found = [
+        measure(read(path), str(tmp_path / embedder), embedder)
+        for embedder in ("off", "local")
+    ]
+    assert [each["embedder"] for each in found] == ["off", "local"]
+    assert [each["R@5"] for each in found] == [0.0, 1.0]
+
+
 def test_personal_data_is_left_out_of_what_is_told(path, tmp_path):
     told = "Mail to ida@garden-friends.org, or to olaf@garden-friends.org."
     samples = [sample()]

@@ -554,3 +554,26 @@ def test_the_log_knows_nothing_of_it(mem, embeddings):
     semantic.embed(mem.store)
     mem.as_agent("cto").search("deploys")
     assert mem.store.log.mark() == before
+
+
+@pytest.mark.parametrize(
+    ("text", "is_ordered"),
+    [
+        ("In what order did we ship the features?", True),
+        ("List the order in which I brought them up", True),
+        ("name the deploys, in order", True),
+        ("the chronological list of outages", True),
+        ("в каком порядке выходили версии", True),
+        ("what do we restart in order to deploy?", False),
+        ("which orders does the shop refuse?", False),
+        ("when is the deploy frozen?", False),
+    ],
+)
+def test_an_order_is_asked_of_words_alone(mem, embeddings, text, is_ordered):
+    write(mem, *BODIES)
+    semantic.embed(mem.store)
+    heard = len(embeddings.heard)
+    mem.as_agent("cto").search(text)
+    assert (len(embeddings.heard) == heard) == is_ordered
+    mem.as_agent("cto").search(text, mode="both")
+    assert len(embeddings.heard) > heard
