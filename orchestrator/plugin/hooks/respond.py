@@ -34,7 +34,8 @@ def respond(memory: Memory, facts: Facts, event: Event) -> tuple[Reply, str]:
     if memory.store.readonly:
         return _reply_readonly(memory, facts, event), ""
     if event.name == "start":
-        sweep(memory)
+        if sweep(memory):
+            memory.store.refresh()  # one of them may be this session's own
         state.remove_stale(memory.store.root or "")
     with state.hold_session(
         memory.store.root or "", event.client, event.session

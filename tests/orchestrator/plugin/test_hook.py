@@ -500,6 +500,26 @@ def test_a_killed_hook_leaves_a_workspace_that_works(folder, memory, kills):
     run(folder, event(folder, "SessionEnd", reason="exit"))
 
 
+# A client that is gone without a word as soon as its hook has answered.
+CLIENT = (
+    "import subprocess, sys;"
+    " subprocess.run(sys.argv[1:], stdin=sys.stdin, stdout=sys.stdout, check=True)"
+)
+
+
+def test_a_session_is_gone_on_with_whose_client_was_killed(folder, memory):
+    hook_words = [sys.executable, "-I", "-S", HOOK, "claude-code"]
+    for source in ("startup", "resume"):
+        subprocess.run(
+            [sys.executable, "-c", CLIENT, *hook_words],
+            input=json.dumps(event(folder, source=source)).encode(), timeout=60, cwd=folder,
+            env={"PATH": os.environ["PATH"], "HOME": folder, "CI": "1"}, check=True,
+        )  # fmt: skip
+    assert log(folder) == ""
+    found = Runs(memory.store).all(agent="lead")
+    assert sorted(run.status or run.state for run in found) == ["running", "stopped"]
+
+
 @contextmanager
 def held(root, kind):
     """Hold the log or its index as another process does that is stopped in the middle."""
