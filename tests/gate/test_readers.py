@@ -152,7 +152,7 @@ UNGATED = {
         ).split(),
         NUMBER,
     ),
-    **dict.fromkeys(("word_count", "last_entry", "ceiling_of"), NUMBER),
+    **dict.fromkeys(("word_count", "last_entry", "lengths", "ceiling_of"), NUMBER),
     "around": (
         "places in a thread; what is asked there passes `search_rows`, and its words came"
         " from `search`"
