@@ -40,6 +40,6 @@ def missing(error: ImportError, what: str = "this", extra: str = "") -> str | No
     None where it is none of an extra."""
     package = (error.name or "").partition(".")[0]
     extra = extra or EXTRAS.get(package, "")
-    if not isinstance(error, ModuleNotFoundError) or not extra:
+    if not extra:
         return None
     return f"{what} needs the package {package}: {installation(extra)}"

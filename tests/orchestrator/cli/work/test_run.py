@@ -43,6 +43,8 @@ def hostile(seen):
     return "\\x1b[2Jdone"
 """
 
+DOWN = "down; the next hook of a client starts one again\n"
+
 
 @pytest.fixture
 def here(run, tmp_path, monkeypatch):
@@ -451,7 +453,7 @@ def test_a_dry_run_without_an_engine_has_no_price(unnamed, run):
 def test_the_upkeep_of_a_workspace_needs_no_engine(unnamed, run):
     assert run("resume").out.startswith("nothing to go on with")
     assert run("up", "--detach").code == 0
-    assert run("down").out == "down\n"
+    assert run("down").out == DOWN
 
 
 # -- on a terminal, and in the end -----------------------------------------------------
@@ -714,7 +716,7 @@ def test_up_status_down(here, run):
         )
         assert run("up").code == run("up", "--detach").code == 5
     finally:
-        assert run("down").out == "down\n"
+        assert run("down").out == DOWN
     assert run("status").code == 3
 
 
