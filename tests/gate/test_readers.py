@@ -12,6 +12,7 @@ import pytest
 
 import synapse
 from synapse.agent_memory import AgentMemory
+from synapse.authority import visible
 from synapse.cli.frame.program import Verb
 from synapse.cli.verbs import VERBS
 from synapse.compat import shared
@@ -20,6 +21,7 @@ from synapse.compat.shared import SharedMemoryStore
 from synapse.errors import Forbidden
 from synapse.index import pages
 from synapse.index.database import Database, load_sql
+from synapse.index.full_text.search import holding
 from synapse.knowledge import recall
 from synapse.model.agents import Agent
 from tests.gate.test_brain import BRAIN
@@ -129,6 +131,7 @@ UNGATED = {
     **dict.fromkeys(
         ("keyed_entries", "standing"), "for a supervisor, which asks `visible` of each"
     ),
+    "keyed_since": "changes of files, for the sessions in that work tree; no text of an entry",
     "conditional": NUMBER,
     **dict.fromkeys(("entries_around", "last_act_at"), NUMBER),
     **dict.fromkeys(
@@ -310,6 +313,12 @@ def test_every_gated_statement_runs_in_the_walk(world, fresh, monkeypatch):
             me = AgentMemory(world.mem.store, reader)
             for name in ("read", "search", "unread", "get", "briefing"):
                 assert list(faults(world, me, name)) == []
+            with world.mem.store.snapshot(words=True) as snap:
+                for known in world.known:
+                    found = holding(
+                        snap, me.agent, known.word, world.mem.store.clock(), 9
+                    )
+                    assert all(visible(entry, me.agent) for entry in found)
             for name in ("inbox", "threads"):
                 assert list(mail_faults(world, synapse.Mail(me), name)) == []
     world.mem.store.index.db.connection.set_trace_callback(None)

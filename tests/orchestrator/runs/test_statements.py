@@ -35,7 +35,7 @@ The retry limit of service 7 is anything but 5.
 Nobody set the retry limit of service 7 in v2.
 There is no retry limit of service 7 before v4.
 T-7: somebody has to look into the retry limit of service 7 before R2.
-TODO 4: set the retry limit of service 7 to 9.
+To do, 4: set the retry limit of service 7 to 9.
 We will set the retry limit of service 7 to 9.
 Next week the retry limit of service 7 is 9.
 From v5 on the retry limit of service 7 is 9.
