@@ -11,15 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 
-from synapse.errors import (
-    Conflict,
-    EmbedderError,
-    NewerProtocol,
-    NotFound,
-    NotTrusted,
-    StoreCorrupt,
-    StoreError,
-)
+from synapse.errors import Conflict, NewerProtocol, NotFound, StoreCorrupt, StoreError
 from synapse.index.index import UNKNOWN, Index
 from synapse.index.questions.allowance import Allowances
 from synapse.index.reading import Reading
@@ -30,7 +22,7 @@ from synapse.model.dates import When
 from synapse.model.dates import since as parse_since
 from synapse.model.entry import NEVER, Draft, Entry, parse_ttl
 from synapse.model.records import Guard, Record, act_of, all_of, sum_below
-from synapse.model.settings import LOCAL, OFF, Semantic, Settings
+from synapse.model.settings import Semantic, Settings
 from synapse.system.typed import TYPE_CHECKING
 from synapse.trust.lineage import Sights
 from synapse.trust.operator_files import OperatorFiles, Signatures
@@ -347,17 +339,10 @@ class Store:
 
     @property
     def semantic(self) -> Semantic:
-        """Return which embedder is used: the one that the settings name, else the one that is
-        installed, if any.
-        """
-        chosen = self.settings.semantic
-        if chosen.embedder == OFF:
-            return chosen._replace(embedder="")
-        if chosen.embedder:
-            return chosen
-        from synapse.embedders.local import is_installed
+        """Return which embedder is used."""
+        from synapse.embedders import in_use
 
-        return chosen._replace(embedder=LOCAL if is_installed() else "")
+        return in_use(self.settings.semantic)
 
     @property
     def embedder(self) -> Embedder:
@@ -367,13 +352,9 @@ class Store:
         chosen = self.semantic
         if self._embedder is None or self._embedder[0] != chosen:
             from synapse.embedders import embedder_of
-            from synapse.formats.wants import of_semantic
-            from synapse.trust import decisions
+            from synapse.trust.decisions import demand_embedder
 
-            try:
-                trusted = decisions.demand(self.root, of_semantic(chosen))
-            except NotTrusted as error:
-                raise EmbedderError(str(error), **error.details) from error
+            trusted = demand_embedder(self.root, chosen)
             if self._embedder is not None:
                 self._embedder[1].close()
             self._embedder = (chosen, embedder_of(chosen, trusted))
@@ -388,22 +369,17 @@ class Store:
 
     @property
     def has_vectors(self) -> bool:
-        """Return whether anything was ever embedded here. Asks no embedder, and makes no file."""
+        """Return whether anything was ever embedded here."""
         return self._vectors is not None or os.path.exists(self.vectors_path)
 
     @property
     def vectors(self) -> Vectors:
         """Return the vectors beside the index, opened when they are first asked for."""
         if self._vectors is None:
-            from synapse.index.replay import vectors_in_memory
-            from synapse.index.vectors.vectors import Vectors
+            from synapse.index.replay import open_vectors
 
-            path = self.vectors_path
-            self._vectors = (
-                vectors_in_memory(f"{self.root}/.index/vectors.db")
-                if self.readonly
-                else Vectors(path)
-            )
+            copied = f"{self.root}/.index/vectors.db" if self.readonly else None
+            self._vectors = open_vectors(self.vectors_path, copied)
         return self._vectors
 
     # -- writing -----------------------------------------------------------------------------------

@@ -3,8 +3,7 @@ questions name the turns that answer them. No model takes part, and no answer is
 
 A conversation is a workspace; its turns are messages, a thread for each of its sessions, at the
 session's time. Questions go to `search` and to the tool `memory_search`, as an agent's would, and
-to nothing below them. A conversation file is a list of objects with `sample_id`, `conversation`
-(`session_N`, `session_N_date_time`) and `qa` (`question`, `evidence`, `category`).
+to nothing below them.
 """
 
 from __future__ import annotations
@@ -18,12 +17,19 @@ import tempfile
 import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from hashlib import sha256
 from statistics import fmean
 from typing import Any, NamedTuple
 
 import synapse
+from scenarios.data.conversations import (
+    ADVERSARIAL,
+    MINUTE,
+    BrokenConversations,
+    Conversation,
+    Turn,
+    read,
+)
 from scenarios.data.faults import fault
 from scenarios.measure.statistics import Interval, interval
 from synapse import tools
@@ -42,14 +48,7 @@ FIGURES = ("R@5", "R@10", "R@20", "capsule", "mrr")
 # them; their sessions, among those of k turns or among the first k sessions.
 UNITS = ("turns", "any", "all", "session any", "session all", "any of k sessions")
 UNITS_AT = tuple(f"{unit}@{depth}" for depth in DEPTHS for unit in UNITS)
-ADVERSARIAL, ALL, USUAL = "adversarial", "all questions", "without adversarial"
-CATEGORIES = {
-    1: "multi-hop",
-    2: "temporal",
-    3: "open-domain",
-    4: "single-hop",
-    5: ADVERSARIAL,
-}
+ALL, USUAL = "all questions", "without adversarial"
 COMPARABLE = (
     "Published figures are mostly `session any` or `any of k sessions`, without"
     " adversarial questions; R@k and `turns` are stricter. Judged answer accuracies"
@@ -58,41 +57,7 @@ COMPARABLE = (
 TOP = 40  # facts that a capsule is asked for: more than fit
 # hits: with so many wanted, search looks up far more than it does by default
 DEEP = 1_000
-MINUTE = 60_000_000
 _SHOWN = re.compile(r"^- (syn_[0-9a-f]{8})@", re.MULTILINE)
-_TURN = re.compile(r"D\d+:\d+")
-
-
-class BrokenConversations(ValueError):
-    """The file cannot be read as conversations."""
-
-
-class Turn(NamedTuple):
-    """One message, at its time, in a session."""
-
-    id: str
-    speaker: str
-    text: str
-    session: int
-    at: int
-
-
-class Question(NamedTuple):
-    """A question, the turns that hold the evidence for its answer, and what kind of question it
-    is.
-    """
-
-    text: str
-    evidence: frozenset[str]
-    category: str
-
-
-class Conversation(NamedTuple):
-    """Turns in their order and the questions about them."""
-
-    id: str
-    turns: tuple[Turn, ...]
-    questions: tuple[Question, ...]
 
 
 class Answer(NamedTuple):
@@ -106,68 +71,6 @@ class Answer(NamedTuple):
 
 
 # -- reading ---------------------------------------------------------------------------
-
-
-def read(path: str) -> list[Conversation]:
-    """Return the conversations of a file; BrokenConversations where it holds something else."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            samples = json.load(file)
-        if not isinstance(samples, list) or not samples:
-            raise BrokenConversations(f"{path}: not a list of conversations")
-        return [_conversation(sample) for sample in samples]
-    except BrokenConversations:
-        raise
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise BrokenConversations(f"{path}: {fault(error)}") from error
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise BrokenConversations(
-            f"{path}: holds no conversations with questions"
-        ) from error
-
-
-def _conversation(sample: dict[str, Any]) -> Conversation:
-    turns = tuple(_turns(sample["conversation"]))
-    ids = {turn.id for turn in turns}
-    questions = (_question(question, ids) for question in sample["qa"])
-    return Conversation(
-        str(sample["sample_id"]),
-        turns,
-        tuple(candidate for candidate in questions if candidate.evidence),
-    )
-
-
-def _turns(conversation: dict[str, Any]) -> Iterator[Turn]:
-    numbers = sorted(
-        int(name[8:]) for name in conversation if re.fullmatch(r"session_\d+", name)
-    )
-    for number in numbers:
-        start = _time(conversation[f"session_{number}_date_time"])
-        for number_in_session, turn in enumerate(conversation[f"session_{number}"]):
-            at = start + number_in_session * MINUTE
-            yield Turn(turn["dia_id"], turn["speaker"], _text(turn), number, at)
-
-
-def _time(text: str) -> int:
-    moment = datetime.strptime(text, "%I:%M %p on %d %B, %Y").replace(tzinfo=UTC)
-    return int(moment.timestamp()) * 1_000_000
-
-
-def _text(turn: dict[str, Any]) -> str:
-    """Return the text of a turn, with the caption and search words of a shared picture."""
-    picture = " / ".join(
-        turn[name] for name in ("blip_caption", "query") if turn.get(name)
-    )
-    return f"{turn['text']} [{picture}]" if picture else str(turn["text"])
-
-
-def _question(asked: dict[str, Any], known: set[str]) -> Question:
-    ids = {id for text in asked["evidence"] for id in _TURN.findall(text)}
-    category = CATEGORIES.get(asked["category"], str(asked["category"]))
-    return Question(asked["question"], frozenset(ids & known), category)
-
-
-# -- loading ---------------------------------------------------------------------------
 
 
 class Clock:

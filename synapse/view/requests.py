@@ -76,7 +76,6 @@ def forms(text: str) -> frozenset[str]:
     return terms.forms(text[:LENGTH])
 
 
-@lru_cache(4_096)
 def names(text: str) -> frozenset[Name]:
     """Return the names with a number in a text. Of service 3 and service 5, one is meant."""
     return frozenset(

@@ -63,6 +63,7 @@ def workspace(root):
         memory.as_agent("boss").append(
             f"Secret of {team}", f"api/{team}", priority="critical"
         )
+    memory.as_agent("boss").search("secret")  # whose table is made once, and stays
     return memory
 
 

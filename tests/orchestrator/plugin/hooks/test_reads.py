@@ -6,6 +6,7 @@ import os
 
 from orchestrator.plugin.facts import load
 from orchestrator.plugin.hooks.reads import LISTED
+from orchestrator.runs.records import Runs
 from synapse.model.entry import SECOND
 from tests.orchestrator.plugin.conftest import context
 
@@ -68,7 +69,8 @@ def test_what_it_noted_of_a_file_is_told_again(client, memory):
     written(client, proxy_port="one")
     read(client, "proxy_port.py")
     note = "proxy_port.py: the firewall must be opened by hand."
-    memory.as_agent("lead").append(note, "projects/shop")
+    (run,) = Runs(memory.store).all(state="running")
+    memory.as_agent("lead", run=run.id, epoch=run.epoch).append(note, "projects/shop")
     assert read(client, "proxy_port.py") == [""], "it knows what it wrote"
     view = compacted(client)
     (told,) = read(client, "proxy_port.py")
