@@ -26,9 +26,12 @@ _POINTING = frozenset(
 _DONE = later(r"Done: (?:\S+ is done\. )?")
 _SENTENCE = later(r"(?<=[.!?])\s+|\s*\n\s*")
 _UNITS = (
-    "% px pt s sec secs second seconds ms us µs ns m min mins minute minutes h hour hours d day"
-    " days week weeks b kb mb gb tb kib mib gib tib byte bytes bit bits hz khz mhz ghz"
-    " k retries requests attempts calls tokens rows lines items usd eur"
+    "% ‰ ppm percent px pt em s sec secs second seconds ms us µs ns m min mins minute minutes h"
+    " hour hours d day days week weeks month months year years b kb mb gb tb kib mib gib tib"
+    " byte bytes bit bits bps kbps mbps gbps hz khz mhz ghz rpm db mm cm km mg g kg t ml l pa"
+    " hpa kpa mpa bar psi °c °f k n j kj kwh w kw mw v mv kv a ma ah mah retries requests"
+    " attempts calls tokens rows lines items pages users workers threads connections replicas"
+    " shards cores nodes characters usd eur dollars euros cents"
 )
 _UNIT = "|".join(map(re.escape, sorted(_UNITS.split(), key=len, reverse=True)))
 _FIGURE = rf"[+-]?[$€]?\d+(?:[.,_:]\d+)*(?: ?(?:{_UNIT}))?"

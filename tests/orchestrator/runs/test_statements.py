@@ -138,6 +138,8 @@ The retry limit of service 7 is `a3f9c2`.
 The retry limit of service 7 is v1.2.3.
 The  retry limit of service 7 is 5f3a9c1.
 Use 5 for the retry limit of service 7.
+Use 4255 hPa for the retry limit of service 7.
+The retry limit of service 7 is 21.5 °C.
 Use a3f9c2 for retry limit of service 7.
 Done: T-9 is done. The retry limit of service 7 is 5. The owner key of module 4 is b7.
 The retry limit of service 3 is 4. The retry limit of service 7 is 5.
