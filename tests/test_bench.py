@@ -60,7 +60,7 @@ def test_every_quick_operation_gives_rows(tmp_path, capsys):
 
 def test_spawns_and_wakes_give_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(spawning, "SPAWNS", 2)
-    monkeypatch.setattr(spawning, "WAKES", 3)
+    monkeypatch.setattr(spawning, "WAKES", 12)  # some come between two sessions
     monkeypatch.setattr(spawning, "IMPORTS", 1)
     ground = Ground(str(tmp_path / "workspace"), 60, clock.now())
     rows = [

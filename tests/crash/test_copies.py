@@ -74,8 +74,11 @@ def cut(lines, marked=True):
 
 
 def torn(folder):
+    """Cut into the last whole line: what a kill left of another one behind it was no step yet."""
     path = os.path.join(folder.path, STEPS)
-    os.truncate(path, os.path.getsize(path) - 20)
+    with open(path, "rb") as file:
+        whole = file.read().rfind(b"\n") + 1
+    os.truncate(path, whole - 20)
 
 
 def replaced(folder):
