@@ -200,10 +200,9 @@ _WHEN = (
 
 def operators_tools(memory: Callable[[], Memory]) -> list[Tool]:
     """Return the tools that installed packages add for the operator of a workspace."""
-    from importlib.metadata import entry_points
+    from synapse.system.extras import added  # which an agent's server does not need
 
-    points = sorted(entry_points(group=GROUP), key=lambda point: point.name)
-    return [tool for point in points for tool in point.load()(memory)]
+    return [tool for offered in added(GROUP) for tool in offered(memory)]
 
 
 def instructions(offered: Sequence[Tool], given: bool = False) -> str:

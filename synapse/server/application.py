@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from importlib.metadata import entry_points, version
+from importlib.metadata import version
 from secrets import token_urlsafe
 
 from fastapi import FastAPI
@@ -45,6 +45,7 @@ from synapse.server.routes import (
 )
 from synapse.server.stream import routes as stream
 from synapse.server.stream.hub import Hub
+from synapse.system.extras import added
 from synapse.system.listening import LOOPBACK
 from synapse.trust.bearer import TokenFile
 from synapse.webhooks.sender import keep_sending
@@ -139,5 +140,4 @@ async def _running(app: FastAPI) -> AsyncIterator[None]:
 
 def installed() -> list[Extension]:
     """Return the extensions of the installed packages, in the order of their names."""
-    points = sorted(entry_points(group=GROUP), key=lambda point: point.name)
-    return [point.load() for point in points]
+    return added(GROUP)

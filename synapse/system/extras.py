@@ -1,10 +1,12 @@
-"""The packages that the core does without: which extra of this distribution brings each, and what
-is said where one is missing.
+"""The packages that the core does without: which extra of this distribution brings each, what is
+said where one is missing, and what installed ones add.
 
 Our own name is not given: it is not ours on the package index.
 """
 
 from __future__ import annotations
+
+from synapse.system.typed import Any
 
 TEAM, SERVER, CLIENT = "team", "server", "client"
 EXTRAS = {
@@ -43,3 +45,11 @@ def missing(error: ImportError, what: str = "this", extra: str = "") -> str | No
     if not extra:
         return None
     return f"{what} needs the package {package}: {installation(extra)}"
+
+
+def added(group: str) -> list[Any]:
+    """Return what the installed packages add under a group of entry points, by their names."""
+    from importlib.metadata import entry_points
+
+    points = sorted(entry_points(group=group), key=lambda point: point.name)
+    return [point.load() for point in points]

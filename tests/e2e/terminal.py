@@ -43,6 +43,13 @@ class Terminal:
                 return condition()
         return True
 
+    def say(self, text, until):
+        """Type a line as a person does, and read until something holds."""
+        self.type(text)
+        self.wait(lambda: False, 1)
+        self.type("\r")
+        assert self.wait(until), self.text[-500:]
+
     def _read(self, seconds):
         ready, _, _ = select.select([self.fd], [], [], seconds)
         if not ready:

@@ -93,12 +93,6 @@ def test_a_window_that_is_compacted_and_cleared_is_told_again(project):
             project.command(), str(project.folder), project.env(server.url)
         )
 
-        def say(text, until):
-            terminal.type(text)
-            terminal.wait(lambda: False, 1)
-            terminal.type("\r")
-            assert terminal.wait(until), terminal.text[-500:]
-
         def answered(task):
             return lambda: (
                 task in str([taken.body for taken in server.journal])
@@ -107,11 +101,13 @@ def test_a_window_that_is_compacted_and_cleared_is_told_again(project):
 
         try:
             assert terminal.wait(lambda: "forshortcuts" in terminal.text)
-            say("TASK-MAIN: hello", answered("TASK-MAIN"))
-            say("/compact", lambda: "ompacted" in terminal.text)
-            say("TASK-COMPACT: go on", answered("TASK-COMPACT"))
-            say("/clear", lambda: "SessionEnd" in fired(project))
-            say("TASK-CLEAR: note it", lambda: written(project, "The nav is dark."))
+            terminal.say("TASK-MAIN: hello", answered("TASK-MAIN"))
+            terminal.say("/compact", lambda: "ompacted" in terminal.text)
+            terminal.say("TASK-COMPACT: go on", answered("TASK-COMPACT"))
+            terminal.say("/clear", lambda: "SessionEnd" in fired(project))
+            terminal.say(
+                "TASK-CLEAR: note it", lambda: written(project, "The nav is dark.")
+            )
         finally:
             terminal.close()
         for task in ("TASK-MAIN", *EMPTIED):

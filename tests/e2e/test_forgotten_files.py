@@ -30,12 +30,6 @@ def test_after_a_compaction_it_is_told_what_it_need_not_read_again(claude, tmp_p
             project.command(), str(project.folder), project.env(server.url)
         )
 
-        def say(text, until):
-            terminal.type(text)
-            terminal.wait(lambda: False, 1)
-            terminal.type("\r")
-            assert terminal.wait(until), terminal.text[-500:]
-
         def answered(task):
             return lambda: (
                 len([taken for taken in server.journal if task in sent(taken)]) > 1
@@ -46,9 +40,9 @@ def test_after_a_compaction_it_is_told_what_it_need_not_read_again(claude, tmp_p
             assert terminal.wait(lambda: "SessionStart" in fired(project))
             assert terminal.wait(lambda: "❯" in terminal.text)
             terminal.wait(lambda: False, 3)  # until its window is drawn
-            say("TASK-FIRST: read it", answered("TASK-FIRST"))
-            say("/compact", lambda: "ompacted" in terminal.text)
-            say("TASK-AFTER: read it again", answered("TASK-AFTER"))
+            terminal.say("TASK-FIRST: read it", answered("TASK-FIRST"))
+            terminal.say("/compact", lambda: "ompacted" in terminal.text)
+            terminal.say("TASK-AFTER: read it again", answered("TASK-AFTER"))
         finally:
             terminal.close()
         before, *_, after = (sent(taken) for taken in server.journal)

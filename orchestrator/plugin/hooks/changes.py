@@ -127,7 +127,7 @@ class Changes:
 
     def _is_missing(self, change: Change, names: set[str]) -> bool:
         """Tell whether the changed file is still without one of these names."""
-        return bool(names and names - names_in(_look(self._file(change).full)[1]))
+        return bool(names and names - names_in(look(self._file(change).full)[1]))
 
     def _tell(self, worker: Worker, candidates: Sequence[Change]) -> list[Block]:
         """Return the changes as text, those of one file together, without what the worker knows."""
@@ -140,7 +140,7 @@ class Changes:
         for changed in sorted(by_file.values(), key=lambda group: -group[-1].seq):
             last = changed[-1]
             worker.note_change(last.file, last.seq, last.run)
-            digest, text = _look(self._file(last).full)
+            digest, text = look(self._file(last).full)
             if last.file in worker.files:
                 if worker.files[last.file][0] == digest:
                     continue  # it is as the worker saw it
@@ -191,7 +191,7 @@ class Changes:
         ]
         agents = " and ".join(dict.fromkeys(change.agent for change in changed))
         when = _ago(self.store.clock() - last.at)
-        head = f"{agents} changed {_path(last)} {when}"
+        head = f"{agents} changed {path_end(last.path)} {when}"
         text = self._words(worker, last) or last.head
         facts_text = f": {', '.join(facts[:NAMES])}" if facts else ""
         body = prefixed(escaped(text), BODY) if text else ""
@@ -228,7 +228,7 @@ class Changes:
             return
         marks: dict[str, Any] = {}
         for path, file in self._files(event):
-            digest, text = _look(file.full)
+            digest, text = look(file.full)
             edits = [edit for edit in event.edits if edit.path == path]
             diffs = [of_edit(text, edit.old, edit.new) for edit in edits]
             if event.kind == "run":
@@ -254,7 +254,7 @@ class Changes:
 
     def see(self, worker: Worker, event: Event) -> None:
         """Note how the files look that an event shows a worker."""
-        worker.see({file.key: _look(file.full)[0] for _, file in self._files(event)})
+        worker.see({file.key: look(file.full)[0] for _, file in self._files(event)})
 
     def settle(self, worker: Worker, ended: str | None = None) -> dict[str, str]:
         """Record what the worker's calls changed, and return how these files look now. Not every
@@ -266,7 +266,7 @@ class Changes:
             for key, mark in list(marks.items()):
                 tree, _, path = key.partition(" ")
                 file = TreeFile(self.workers.session.trees.get(tree, ""), path)
-                digest, text = _look(file.full)
+                digest, text = look(file.full)
                 if digest == mark["digest"]:
                     continue
                 is_edit = call == ended and not mark.get("run")
@@ -341,14 +341,16 @@ def _sum(diffs: Sequence[Sequence[Any]], text: str) -> Diff:
     return Diff(next(filter(None, heads), ""), tuple(missing), tuple(pairs))
 
 
-def _look(path: str) -> tuple[str, str]:
-    """Return the digest of a file and its text; of a large one, what its folder says of it."""
+def look(path: str) -> tuple[str, str]:
+    """Return the digest of a file and its text; of a large one no text, and in place of the digest
+    its size and time, with a space between them. Both are empty where there is none.
+    """
     try:
         status = os.stat(path)
         if status.st_size > LARGEST:
             return f"{status.st_size} {status.st_mtime_ns}", ""
         raw = read_file(path, LARGEST)
-    except OSError:
+    except (OSError, ValueError):
         return "", ""
     return sha256(raw)[:16], raw.decode("utf-8", "replace")
 
@@ -391,15 +393,15 @@ def _ago(micros: int) -> str:
     return "just now" if micros < _MINUTE else f"{age(micros)} ago"
 
 
-def _path(change: Change) -> str:
+def path_end(path: str) -> str:
     """Return the end of the path of a file, on one line."""
-    path = inline(change.path)
-    return path if len(path) <= LONGEST_PATH else f"…{path[-LONGEST_PATH:]}"
+    text = inline(path)
+    return text if len(text) <= LONGEST_PATH else f"…{text[-LONGEST_PATH:]}"
 
 
 def _count(unlisted: Sequence[Change]) -> Block:
     """Return one line for the changes that there was no room for."""
-    paths = ", ".join(_path(change) for change in unlisted[:8])
+    paths = ", ".join(path_end(change.path) for change in unlisted[:8])
     suffix = f" and {len(unlisted) - 8} more" if len(unlisted) > 8 else ""
     return Block(
         f"- also changed, of the files that you know: {paths}{suffix}\n", WHOLE

@@ -11,15 +11,11 @@ import os
 from collections.abc import Iterator
 
 from orchestrator.plugin.facts.event import Event
+from orchestrator.plugin.hooks.changes import look, path_end
 from orchestrator.plugin.sessions.state import Worker
 from orchestrator.runs.repeats import age
-from synapse.system.digest import sha256
-from synapse.system.plain_files import read_file
-from synapse.system.quoting import inline
 
-LARGEST = 1 << 20  # bytes of a file that is looked into
 LISTED = 12  # files that are named when a conversation goes on
-LONGEST_PATH = 120
 UNCHANGED = (
     "You read these files before your context was emptied, and they are unchanged since"
     " ({age} or less): {files}. Read again only what you need of them; all of one only to"
@@ -77,16 +73,13 @@ def _paths(event: Event) -> Iterator[str]:
 def _look(path: str) -> tuple[str, int]:
     """Return the digest of a file and its lines; an empty one where there is none, or it is too
     large to be looked into."""
-    try:
-        raw = read_file(path, LARGEST + 1)
-    except (OSError, ValueError):
+    digest, text = look(path)
+    if not digest or " " in digest:
         return "", 0
-    digest = sha256(raw)[:16] if len(raw) <= LARGEST else ""
-    return digest, raw.count(b"\n") + (not raw.endswith(b"\n"))
+    return digest, text.count("\n") + (not text.endswith("\n"))
 
 
 def _shown(path: str, event: Event) -> str:
     """Return a path as it is told: from the folder of the session on, on one line."""
     inside = os.path.relpath(path, os.path.realpath(event.cwd)) if event.cwd else path
-    text = inline(path if inside.startswith("..") else inside)
-    return text if len(text) <= LONGEST_PATH else f"…{text[-LONGEST_PATH:]}"
+    return path_end(path if inside.startswith("..") else inside)
