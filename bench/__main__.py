@@ -100,9 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         shutil.rmtree(parent, ignore_errors=True)
         if args.json:
             with open(args.json, "w", encoding="utf-8") as file:
-                json.dump(
-                    [as_json(row) for row in rows], file, indent=1, ensure_ascii=False
-                )
+                json.dump([as_json(row) for row in rows], file, indent=1, ensure_ascii=False)
     missed = [row for row in rows if row.missed]
     print(
         f"\n{len(rows)} rows, {sum(bool(row.goals) for row in rows)} with a target,"
@@ -115,11 +113,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     add = parser.add_argument
     add("--sizes", default="1000,10000,100000", help="numbers of entries, with commas")
-    add(
-        "--million",
-        action="store_true",
-        help="and once a million entries, without their files",
-    )
+    add("--million", action="store_true", help="and once a million entries, without their files")
     add(
         "--only",
         action="append",
@@ -133,15 +127,9 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
         default=_disk(),
         help="where the workspaces are made; a real disk, or the syncs are free",
     )
-    add(
-        "--langgraph",
-        metavar="PYTHON",
-        help="an interpreter that has langgraph-checkpoint-sqlite",
-    )
+    add("--langgraph", metavar="PYTHON", help="an interpreter that has langgraph-checkpoint-sqlite")
     args = parser.parse_args(argv)
-    args.counts = [int(size) for size in args.sizes.split(",")] + [
-        MILLION
-    ] * args.million
+    args.counts = [int(size) for size in args.sizes.split(",")] + [MILLION] * args.million
     return args
 
 
@@ -152,10 +140,7 @@ def _measured(parent: str, args: argparse.Namespace, rows: list[Row]) -> Iterato
     wanted = args.only or [*OPERATIONS, LANGGRAPH]
     for size in args.counts:
         ground = Ground(os.path.join(parent, f"workspace-{size}"), size, clock.now())
-        print(
-            f"\n{size:,} entries, loaded in {duration(ground.loaded)}\n{_header()}",
-            flush=True,
-        )
+        print(f"\n{size:,} entries, loaded in {duration(ground.loaded)}\n{_header()}", flush=True)
         for name, operation in OPERATIONS.items():
             if name in wanted:
                 # what was made before is not on its way to the disk beside what is measured

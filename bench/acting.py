@@ -30,8 +30,7 @@ def acting(ground: Ground) -> Iterator[Row]:
         findings = Findings(mem.store, ground.root, lambda holder: True)
         one, other = _seat(mem, "one"), _seat(mem, "other")
         done, busy = (
-            act_of("look", {"subject": f"the limit of service {n}"}, Shares())
-            for n in "ab"
+            act_of("look", {"subject": f"the limit of service {n}"}, Shares()) for n in "ab"
         )
         findings.write_result(
             one,
@@ -43,9 +42,7 @@ def acting(ground: Ground) -> Iterator[Row]:
         findings.begin(one, busy, "one/2/b", None, 60.0)
         for place in range(RULES):
             one.append(
-                "Run the suite first.",
-                "status/alpha",
-                when=f"run git push, tool:deploy{place}",
+                "Run the suite first.", "status/alpha", when=f"run git push, tool:deploy{place}"
             )
 
         def look(act: object) -> Look:
@@ -54,18 +51,10 @@ def acting(ground: Ground) -> Iterator[Row]:
         assert look(done).text is not None
         assert look(busy).claim is not None
         yield Row(
-            "look: a result is there",
-            ground.size,
-            timed(lambda: look(done)).values(),
-            None,
-            LOOK,
+            "look: a result is there", ground.size, timed(lambda: look(done)).values(), None, LOOK
         )
         yield Row(
-            "look: somebody is at it",
-            ground.size,
-            timed(lambda: look(busy)).values(),
-            None,
-            LOOK,
+            "look: somebody is at it", ground.size, timed(lambda: look(busy)).values(), None, LOOK
         )
         for call, held in (("git push origin", RULES), ("git pull", 0)):
             arguments = {"command": call}
@@ -88,7 +77,5 @@ def acting(ground: Ground) -> Iterator[Row]:
 def _seat(mem: Memory, origin: str) -> AgentMemory:
     agent = mem.store.agents()[READER]
     id = name(READER, origin, os.getpid())
-    run = Runs(mem.store).begin(
-        id, Task("Look", READER, "alpha"), agent, "bench", None, None
-    )
+    run = Runs(mem.store).begin(id, Task("Look", READER, "alpha"), agent, "bench", None, None)
     return mem.as_agent(READER, run.id, run.epoch)

@@ -23,17 +23,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.reached import (
-    MAP,
-    PACKAGES,
-    ROOT,
-    Reached,
-    Source,
-    Statement,
-    afforded,
-    parsed,
-    ranked,
-)
+from bench.reached import MAP, PACKAGES, ROOT, Reached, Source, Statement, afforded, parsed, ranked
 from bench.reached import read as read_map
 
 LIMIT = 30.0  # seconds of the processor, of the tests that are selected by the map
@@ -100,15 +90,12 @@ def changes(root: Path = ROOT) -> list[Change]:
     new = _git(root, "ls-files", "--others", "--exclude-standard")
     rows += [(path, path) for path in new]
     return [
-        Change(path, old, _before(root, base, old), _now(root / path))
-        for path, old in sorted(rows)
+        Change(path, old, _before(root, base, old), _now(root / path)) for path, old in sorted(rows)
     ]
 
 
 def _before(root: Path, base: str, path: str) -> str | None:
-    done = subprocess.run(
-        ["git", "show", f"{base}:{path}"], cwd=root, capture_output=True
-    )
+    done = subprocess.run(["git", "show", f"{base}:{path}"], cwd=root, capture_output=True)
     return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
 
 
@@ -122,9 +109,7 @@ def _git(root: Path, *words: str) -> list[str]:
     return done.stdout.splitlines() if done.returncode == 0 else []
 
 
-def selection(
-    changed: Iterable[Change], reached: Reached, root: Path = ROOT
-) -> Selection:
+def selection(changed: Iterable[Change], reached: Reached, root: Path = ROOT) -> Selection:
     """Return the tests that changes need."""
     files: set[str] = set()
     without, lists = [], []
@@ -146,9 +131,7 @@ def selection(
     kept = [afforded(tests, reached.seconds, share) for tests in lists if tests]
     turns = (test for turn in zip_longest(*kept) for test in turn if test)
     files = {file for file in files if (root / file.partition("::")[0]).exists()}
-    picked = [
-        test for test in dict.fromkeys(turns) if test.partition("::")[0] not in files
-    ]
+    picked = [test for test in dict.fromkeys(turns) if test.partition("::")[0] not in files]
     seconds = sum(reached.seconds.get(test, 0) for test in picked)
     return Selection(sorted(files), picked, without, len(reaching), seconds)
 
@@ -161,9 +144,7 @@ def whole_files(one: Change, root: Path) -> set[str]:
             return {path} if one.new is not None else set()
         return users(path, root)
     if path.startswith("docs/") or path == "README.md":
-        page = (
-            {PAGE.format(path)} if path.endswith(".md") and _is_run(one.new) else set()
-        )
+        page = {PAGE.format(path)} if path.endswith(".md") and _is_run(one.new) else set()
         return {SITE} | page
     if path.endswith(".py") and path.split("/")[0] in PACKAGES:
         own = f"tests/{Path(path).parent.as_posix()}/test_{Path(path).stem}.py"
@@ -181,8 +162,7 @@ def users(path: str, root: Path) -> set[str]:
     folder, _, _ = path.rpartition("/")
     name = module_of(path)
     tests = {
-        test.relative_to(root).as_posix(): test
-        for test in (root / "tests").rglob("test_*.py")
+        test.relative_to(root).as_posix(): test for test in (root / "tests").rglob("test_*.py")
     }
     if folder == "tests":
         return {test for test, file in tests.items() if name in imports(file)}
@@ -212,13 +192,9 @@ def changed_statements(one: Change) -> Iterator[Statement]:
         now = Source(one.path, one.new or "").functions()
     except SyntaxError:
         now = {}
-    same = {
-        name for name, digest in before.functions().items() if now.get(name) == digest
-    }
+    same = {name for name, digest in before.functions().items() if now.get(name) == digest}
     old, new = (one.old or "").splitlines(), (one.new or "").splitlines()
-    for tag, start, end, *_ in SequenceMatcher(
-        None, old, new, autojunk=False
-    ).get_opcodes():
+    for tag, start, end, *_ in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if tag == "equal":
             continue
         lines = range(start + 1, end + 1) if end > start else (start, start + 1)
@@ -302,17 +278,7 @@ def run(chosen: Selection, workers: int, root: Path = ROOT) -> int:
         wanted = min(workers, 1 + int(chosen.seconds / EACH))
         words = ["-n", str(wanted), "--dist", "worksteal"] if wanted > 1 else []
         return subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "pytest",
-                "-q",
-                "-x",
-                "-p",
-                "bench.affected",
-                *words,
-                *files,
-            ],
+            [sys.executable, "-m", "pytest", "-q", "-x", "-p", "bench.affected", *words, *files],
             cwd=root,
             env=os.environ | {SELECTED: file.name, "PYTHONDONTWRITEBYTECODE": ""},
         ).returncode

@@ -46,9 +46,7 @@ def sent_criticals(mem: Memory, count: int, pause: float) -> list[tuple[str, int
     return _send(
         lambda: (
             agent_memory.append(
-                "BREAKING: " + "use /v2/users " * 28,
-                "api/endpoints",
-                priority="critical",
+                "BREAKING: " + "use /v2/users " * 28, "api/endpoints", priority="critical"
             ).id
         ),
         count,
@@ -68,9 +66,7 @@ def _bare(directory: str) -> Timing:
     os.mkfifo(path)
     listener = child.start("fifo", path, str(EVENTS))
     child.await_ready(listener)
-    log = os.open(
-        os.path.join(directory, "log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND
-    )
+    log = os.open(os.path.join(directory, "log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     pipe = os.open(path, os.O_WRONLY)
 
     def ring() -> str:

@@ -34,19 +34,14 @@ class Score(NamedTuple):
 
 
 def ranking(
-    everything: Iterable[Entry],
-    seen: Container[int],
-    word: str,
-    newest: int | None = None,
+    everything: Iterable[Entry], seen: Container[int], word: str, newest: int | None = None
 ) -> list[Score]:
     """The entries with the word that may be seen, best first; of those only the newest where that
     is said.
     """
     found = _holding(everything, seen, word)
     found.sort(key=lambda entry: -entry.seq)
-    found = sorted(
-        found[:newest], key=lambda entry: (PRIORITIES.index(entry.priority), -entry.seq)
-    )
+    found = sorted(found[:newest], key=lambda entry: (PRIORITIES.index(entry.priority), -entry.seq))
     scores = [_score(entry) for entry in found[:WEIGHED]]
     scores.sort(key=lambda score: (*score.rank[:2], -score.seq))
     best = sorted(scores[:SETTLED], key=lambda score: (*score.rank, -score.seq))
@@ -58,14 +53,8 @@ def matches(everything: Iterable[Entry], seen: Container[int], word: str) -> int
     return len(_holding(everything, seen, word))
 
 
-def _holding(
-    everything: Iterable[Entry], seen: Container[int], word: str
-) -> list[Entry]:
-    return [
-        entry
-        for entry in everything
-        if entry.seq in seen and word in _words(text_of(entry))
-    ]
+def _holding(everything: Iterable[Entry], seen: Container[int], word: str) -> list[Entry]:
+    return [entry for entry in everything if entry.seq in seen and word in _words(text_of(entry))]
 
 
 def text_of(entry: Entry) -> str:
@@ -80,14 +69,10 @@ def _score(entry: Entry) -> Score:
     """A word counts once, and less in a long text."""
     length = max(len(re.findall("[ \n]", text_of(entry))), LONG)
     value = (K + 1) / (1 + K * (1 + math.log2(length / LONG) / 2))
-    return Score(
-        entry.seq, entry.id, value, PRIORITIES.index(entry.priority), entry.authority
-    )
+    return Score(entry.seq, entry.id, value, PRIORITIES.index(entry.priority), entry.authority)
 
 
-def differs(
-    found: Sequence[str], expected: Sequence[Score], limit: int = 10
-) -> str | None:
+def differs(found: Sequence[str], expected: Sequence[Score], limit: int = 10) -> str | None:
     """What is wrong with a ranking, None where nothing is. Entries of one rank may change
     places.
     """

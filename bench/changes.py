@@ -65,9 +65,7 @@ class _Change(ast.NodeTransformer):
         for table in (FLIPS, BOUNDARIES):
             for place, operator in enumerate(node.ops):
                 other = table.get(type(operator))
-                if other and self._here(
-                    node, f"{type(operator).__name__} -> {other.__name__}"
-                ):
+                if other and self._here(node, f"{type(operator).__name__} -> {other.__name__}"):
                     node.ops[place] = other()
                     return node
         return node
@@ -123,11 +121,7 @@ class _Change(ast.NodeTransformer):
         return node
 
     def visit_If(self, node: ast.If) -> ast.AST:
-        return (
-            node
-            if ast.unparse(node.test) == "TYPE_CHECKING"
-            else self.generic_visit(node)
-        )
+        return node if ast.unparse(node.test) == "TYPE_CHECKING" else self.generic_visit(node)
 
 
 def count(source: str) -> int:
@@ -155,17 +149,10 @@ def changed(source: str, at: int) -> tuple[ast.Module, int, str]:
     return ast.fix_missing_locations(tree), changer.line, changer.change
 
 
-def drawn(
-    places: Sequence[str], number: int, seed: int, root: Path = ROOT
-) -> list[Mutant]:
+def drawn(places: Sequence[str], number: int, seed: int, root: Path = ROOT) -> list[Mutant]:
     """Return that many mutants of the modules at these places, each drawn with equal chance."""
-    sources = {
-        path: (root / path).read_text(encoding="utf-8")
-        for path in modules(places, root)
-    }
-    changes = [
-        (path, at) for path, source in sources.items() for at in range(count(source))
-    ]
+    sources = {path: (root / path).read_text(encoding="utf-8") for path in modules(places, root)}
+    changes = [(path, at) for path, source in sources.items() for at in range(count(source))]
     picked = random.Random(seed).sample(changes, min(number, len(changes)))
     return [mutant(path, sources[path], at) for path, at in picked]
 

@@ -32,11 +32,7 @@ def environment() -> dict[str, str]:
     its bytecode.
     """
     not_theirs = ("SYNAPSE_", "PYTHONDONTWRITEBYTECODE")
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(not_theirs)
-    }
+    return {name: value for name, value in os.environ.items() if not name.startswith(not_theirs)}
 
 
 def await_ready(child: subprocess.Popen[str]) -> None:

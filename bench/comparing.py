@@ -24,14 +24,9 @@ def naive(ground: Ground) -> Iterator[Row]:
     if not ground.files or importlib.util.find_spec("frontmatter") is None:
         return
     since = seconds(ground.now - 7 * DAY)
-    found = timed(
-        lambda: peers.scanned(ground.root, since), least=1, calls=5, budget=3.0
-    )
+    found = timed(lambda: peers.scanned(ground.root, since), least=1, calls=5, budget=3.0)
     yield Row(
-        "page, files scanned with python-frontmatter",
-        ground.size,
-        found.values(),
-        _page(ground),
+        "page, files scanned with python-frontmatter", ground.size, found.values(), _page(ground)
     )
 
 
@@ -54,26 +49,19 @@ def langgraph(ground: Ground, python: str | None) -> Iterator[Row]:
     with ground.open(frozen=False) as mem:
         own = timed(writer(mem), calls=200)
     yield Row(
-        "append, LangGraph SqliteStore",
-        ground.size,
-        found["append"],
-        Beside("ours", own.p50),
+        "append, LangGraph SqliteStore", ground.size, found["append"], Beside("ours", own.p50)
     )
 
 
 def installed(python: str) -> bool:
-    done = run(
-        [python, "-c", "import langgraph.store.sqlite"], stdout=DEVNULL, stderr=DEVNULL
-    )
+    done = run([python, "-c", "import langgraph.store.sqlite"], stdout=DEVNULL, stderr=DEVNULL)
     return done.returncode == 0
 
 
 def _page(ground: Ground) -> Beside:
     agent_memory = ground.reader
     asked = timed(
-        lambda: agent_memory.read(
-            limit=50, since="7d", priority=("critical", "important")
-        ),
+        lambda: agent_memory.read(limit=50, since="7d", priority=("critical", "important")),
         before=lambda: forget(agent_memory),
     )
     return Beside("ours", asked.p50)

@@ -55,9 +55,7 @@ class _Lineage:
         self.first = ""
         self.ids: list[str] = []
 
-    def lines(
-        self, entries: Iterator[Item], start: int
-    ) -> Iterator[tuple[int, Record]]:
+    def lines(self, entries: Iterator[Item], start: int) -> Iterator[tuple[int, Record]]:
         agents = {agent.id: agent for agent in team()}
         yield from declared_lines(agents.values(), start)
         for number, item in enumerate(entries):

@@ -33,12 +33,7 @@ PAGES = (
     "/unread-results",
     "/wakes",
 )
-PARTS = (
-    "/days",
-    "/nights/remarks",
-    "/entries/count?author={author}",
-    "/as-of/view?at=24h",
-)
+PARTS = ("/days", "/nights/remarks", "/entries/count?author={author}", "/as-of/view?at=24h")
 ENTRY = re.compile(r'class="title" href="/entries/([^"]+)"')
 AUTHOR = re.compile(r'href="/agents/([^"]+)" class="by"')
 
@@ -57,9 +52,7 @@ def pages(ground: Ground) -> Iterator[Row]:
         of_one = (f"/entries/{entry}", f"/agents/{author}")
         for path in (*PAGES, *of_one):
             seconds = timed(request(port, "", "GET", path), calls=CALLS)
-            yield Row(
-                f"page: {path}", ground.size, seconds.values("p95"), None, (PAGE,)
-            )
+            yield Row(f"page: {path}", ground.size, seconds.values("p95"), None, (PAGE,))
         later = (
             *(part.format(author=author) for part in PARTS),
             f"/entries/{entry}/acts",

@@ -11,15 +11,7 @@ from typing import NamedTuple
 
 TIMES = frozenset(("p50", "p95", "p99", "max", "min", "took", "above"))
 LEAST = "min"
-COLUMNS = (
-    "operation",
-    "entries",
-    "measured",
-    "measured beside it",
-    "ratio",
-    "target",
-    "",
-)
+COLUMNS = ("operation", "entries", "measured", "measured beside it", "ratio", "target", "")
 
 
 class Beside(NamedTuple):
@@ -154,9 +146,7 @@ def duration(seconds: float) -> str:
 
 def cells(row: Row) -> tuple[str, ...]:
     measured = ", ".join(
-        f"{_label(name)}{shown(name, value)}"
-        for name, value in row.values.items()
-        if name != LEAST
+        f"{_label(name)}{shown(name, value)}" for name, value in row.values.items() if name != LEAST
     )
     beside = "" if row.beside is None else f"{row.beside.what}: {_beside(row)}"
     ratio = "" if row.ratio is None else f"{row.ratio:.3g}×"

@@ -90,8 +90,7 @@ class Server:
         original = compile(source, str(file), "exec", dont_inherit=True)
         tree, _, _ = changed(source, one.at)
         new = {
-            _key(code): code
-            for code in _codes(compile(tree, str(file), "exec", dont_inherit=True))
+            _key(code): code for code in _codes(compile(tree, str(file), "exec", dont_inherit=True))
         }
         found = [
             (each, new[_key(code)])
@@ -99,9 +98,7 @@ class Server:
             if code.co_qualname == function and _key(code) in new
             for each in self.functions[_key(code)]
         ]
-        if not found or any(
-            each.__code__.co_freevars != code.co_freevars for each, code in found
-        ):
+        if not found or any(each.__code__.co_freevars != code.co_freevars for each, code in found):
             return None
 
         def swap() -> None:
@@ -146,9 +143,7 @@ class Server:
             os.close(reading)
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _watched(
-        self, tests: Sequence[str], reading: int, child: int
-    ) -> tuple[str, int]:
+    def _watched(self, tests: Sequence[str], reading: int, child: int) -> tuple[str, int]:
         number, until = 0, time.monotonic() + self.patience
         while True:
             left = until - time.monotonic()

@@ -63,9 +63,7 @@ class Ground:
     def everything(self) -> Iterator[Entry]:
         """Every entry of the log, whatever became of it, past the index."""
         return (
-            entry_of(record)
-            for record in self.mem.store.log.since(0)
-            if record.kind == "entry"
+            entry_of(record) for record in self.mem.store.log.since(0) if record.kind == "entry"
         )
 
     def close(self) -> None:
@@ -78,13 +76,7 @@ class Ground:
 
     def _load(self) -> None:
         synapse.init(self.root).close()
-        load(
-            self.root,
-            team(),
-            items(self.size, self.now),
-            self.now - DAYS * DAY,
-            files=self.files,
-        )
+        load(self.root, team(), items(self.size, self.now), self.now - DAYS * DAY, files=self.files)
         with self.open() as mem:
             mem.as_agent(READER).read(limit=1)
 
@@ -109,12 +101,7 @@ def team() -> list[Agent]:
 
 
 def load(
-    root: str,
-    agents: Iterable[Agent],
-    entries: Iterable[Item],
-    start: int,
-    *,
-    files: bool,
+    root: str, agents: Iterable[Agent], entries: Iterable[Item], start: int, *, files: bool
 ) -> None:
     """Make these agents and entries the whole content of an empty workspace."""
     declared = list(agents)
@@ -197,9 +184,7 @@ class _Writer:
                     if self.tail.end >= SEGMENT_BYTES:
                         break
 
-    def _segment(
-        self, file: IO[bytes], lines: Iterator[tuple[int, Record]]
-    ) -> Iterator[Record]:
+    def _segment(self, file: IO[bytes], lines: Iterator[tuple[int, Record]]) -> Iterator[Record]:
         for at, line in lines:
             raw, record, self.tail = encode(self.tail, max(at, self.tail.at + 1), line)
             file.write(raw)

@@ -81,10 +81,7 @@ def _alone(ground: Ground, folder: str) -> dict[str, Timing]:
     took: dict[bool, list[float]] = {True: [], False: []}
     for event in _turn(folder, "alone"):
         took[event["hook_event_name"] in RENDERS].append(_hooked(ground, event))
-    return {
-        "a call, a stop": Timing(took[False]),
-        "a start, a prompt": Timing(took[True]),
-    }
+    return {"a call, a stop": Timing(took[False]), "a start, a prompt": Timing(took[True])}
 
 
 def _with_daemon(ground: Ground, folder: str) -> Iterator[dict[str, Any]]:
@@ -114,17 +111,9 @@ def _turn(folder: str, session: str) -> Iterator[dict[str, Any]]:
             ("Read", {"file_path": f"{folder}/page{n}.py"}),
             ("Bash", {"command": "make test"}),
         ):
-            call = {
-                "tool_name": tool,
-                "tool_input": arguments,
-                "tool_use_id": f"{tool}-{n}",
-            }
+            call = {"tool_name": tool, "tool_input": arguments, "tool_use_id": f"{tool}-{n}"}
             yield common | {"hook_event_name": "PreToolUse", **call}
-            yield common | {
-                "hook_event_name": "PostToolUse",
-                **call,
-                "tool_response": "as it was",
-            }
+            yield common | {"hook_event_name": "PostToolUse", **call, "tool_response": "as it was"}
         yield common | {
             "hook_event_name": "Stop",
             "last_assistant_message": f"Page {n} is checked.",

@@ -152,14 +152,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench size", description=__doc__)
     add = parser.add_argument
     for part, (_, counts) in PARTS.items():
-        add(
-            f"--{part}", default=counts, help=f"how many, with commas; default {counts}"
-        )
+        add(f"--{part}", default=counts, help=f"how many, with commas; default {counts}")
     add("--only", action="append", choices=[*PARTS], help="one part")
-    add(
-        "--dir",
-        help="where the workspaces are made; those that are there are used again",
-    )
+    add("--dir", help="where the workspaces are made; those that are there are used again")
     args = parser.parse_args(argv)
     parent = args.dir or tempfile.mkdtemp(prefix="synapse-size-", dir="/var/tmp")
     try:

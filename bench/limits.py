@@ -20,9 +20,7 @@ class Raw:
         os.makedirs(directory, exist_ok=True)
         self.directory = directory
         self.folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-        self.log = os.open(
-            os.path.join(directory, "log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        )
+        self.log = os.open(os.path.join(directory, "log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self.count = 0
 
     def linked(self) -> None:
@@ -57,9 +55,7 @@ def appending(directory: str) -> Beside:
 
 def index(root: str) -> sqlite3.Connection:
     """A bare connection to the index of a workspace."""
-    return sqlite3.connect(
-        os.path.join(root, ".index", "brain.db"), isolation_level=None
-    )
+    return sqlite3.connect(os.path.join(root, ".index", "brain.db"), isolation_level=None)
 
 
 def rows(root: str) -> Beside:
@@ -72,18 +68,14 @@ def rows(root: str) -> Beside:
 
 def tally(root: str) -> Beside:
     """A count of the newest hundred, straight from SQLite."""
-    text = (
-        "select count(*) from entries where seq > (select max(seq) - 100 from entries)"
-    )
+    text = "select count(*) from entries where seq > (select max(seq) - 100 from entries)"
     return _asked(root, "a bare count of 100", lambda db: db.execute(text).fetchall())
 
 
 def ranked(root: str, word: str) -> Beside:
     """All places of a word in the whole index, whoever may see them, unranked."""
     text = "select rowid from words where words match ?"
-    return _asked(
-        root, "its bare places", lambda db: db.execute(text, (word,)).fetchall()
-    )
+    return _asked(root, "its bare places", lambda db: db.execute(text, (word,)).fetchall())
 
 
 def _asked(root: str, what: str, ask: Callable[[sqlite3.Connection], object]) -> Beside:

@@ -38,10 +38,7 @@ class Listening:
         with synapse.open(self.root) as memory:
             engine = Scripted(self.play)
             with Supervisor(
-                memory,
-                engine=engine,
-                tools=[tool_of(rest)],
-                limits=Limits(turns=TURNS + 1),
+                memory, engine=engine, tools=[tool_of(rest)], limits=Limits(turns=TURNS + 1)
             ) as supervisor:
                 supervisor.run_store.deliveries.feed.quota = EVERYBODY
                 async with supervisor:
@@ -57,10 +54,7 @@ class Listening:
             self.sessions += 1
             await supervisor.spawn(
                 Task(
-                    f"Watch, for the {self.sessions}. time.",
-                    self.agent,
-                    "alpha",
-                    view_budget=2_000,
+                    f"Watch, for the {self.sessions}. time.", self.agent, "alpha", view_budget=2_000
                 )
             )
 
@@ -77,18 +71,10 @@ class Listening:
                 self._note(message.label, message.text, now)
         if self.sessions == 1 and seen.turn == 0:
             print(READY, flush=True)
-        return (
-            Move("Enough.")
-            if seen.turn >= TURNS
-            else Move(calls=(("rest", {}),), takes=1e-3)
-        )
+        return Move("Enough.") if seen.turn >= TURNS else Move(calls=(("rest", {}),), takes=1e-3)
 
     def _note(self, label: str, text: str, now: int) -> None:
-        new = (
-            set(_ID.findall(text))
-            - self.first["wake"].keys()
-            - self.first["view"].keys()
-        )
+        new = set(_ID.findall(text)) - self.first["wake"].keys() - self.first["view"].keys()
         # what the first view shows was there before
         if self.sessions > 1 or label == "wake":
             self.first[label] |= dict.fromkeys(new, now)

@@ -61,22 +61,14 @@ def mailing(ground: Ground) -> Iterator[Row]:
         for place in range(100):
             sender.send(("all", READER)[place % 2], f"news {place}")
         if reader.poll() != 100:
-            raise AssertionError(
-                f"100 messages are unread, and {reader.poll()} were counted"
-            )
-        yield Row(
-            "poll: 100 new", ground.size, timed(reader.poll).values(), None, (POLLED,)
-        )
+            raise AssertionError(f"100 messages are unread, and {reader.poll()} were counted")
+        yield Row("poll: 100 new", ground.size, timed(reader.poll).values(), None, (POLLED,))
         send = _sender(mem)
         yield Row(
-            "poll, after a send",
-            ground.size,
-            timed(reader.poll, before=send, calls=200).values(),
+            "poll, after a send", ground.size, timed(reader.poll, before=send, calls=200).values()
         )
         yield Row(
-            "inbox: 100 new",
-            ground.size,
-            timed(lambda: reader.inbox(100), calls=100).values(),
+            "inbox: 100 new", ground.size, timed(lambda: reader.inbox(100), calls=100).values()
         )
         yield Row(
             "threads: the 50 liveliest",
@@ -116,14 +108,10 @@ def sending(root: str, ground: Ground) -> Iterator[Row]:
     raw.close()
     line, own = map(Timing, seconds)
     values = own.values() | {"above": max(0.0, own.p50 - line.p50)}
-    yield Row(
-        "send, durable", ground.size, values, Beside("synced line", line.p50), SENT
-    )
+    yield Row("send, durable", ground.size, values, Beside("synced line", line.p50), SENT)
     with synapse.open(root) as mem:
         before = Mail(mem.as_agent(READER)).poll()
-        timing, rate, answers = together(
-            [("send", root, WRITERS[place]) for place in range(CREW)]
-        )
+        timing, rate, answers = together([("send", root, WRITERS[place]) for place in range(CREW)])
         lost = before + CREW * EACH - Mail(mem.as_agent(READER)).poll()
     ids = [id for answer in answers for id in answer["ids"]]
     errors = [error for answer in answers for error in answer["errors"]]
@@ -133,14 +121,7 @@ def sending(root: str, ground: Ground) -> Iterator[Row]:
         "doubled": float(len(ids) - len({*ids})),
         "lost": float(lost),
     }
-    yield Row(
-        f"{CREW} senders",
-        ground.size,
-        values,
-        None,
-        TOGETHER,
-        errors[0] if errors else "",
-    )
+    yield Row(f"{CREW} senders", ground.size, values, None, TOGETHER, errors[0] if errors else "")
 
 
 def _sender(mem: synapse.Memory) -> Callable[[], object]:
@@ -157,8 +138,7 @@ def _lines(ground: Ground) -> Iterator[tuple[int, Record]]:
     yield from declared_lines(known.values(), ground.now - DAYS * DAY - 1)
     names = [*known]
     threads = [
-        kinds.new_thread(dice.randbytes(16))
-        for _ in range(max(1, ground.size // IN_A_THREAD))
+        kinds.new_thread(dice.randbytes(16)) for _ in range(max(1, ground.size // IN_A_THREAD))
     ]
     for place in range(ground.size):
         at = ground.now - DAYS * DAY * (ground.size - place) // ground.size
@@ -181,9 +161,7 @@ def _message(dice: random.Random, thread: str, body: str, author: str) -> Draft:
         if chance < 0.6
         else f"agent:{dice.choice((READER, *WRITERS))}"
     )
-    more = kinds.More(
-        thread=thread, subject=" ".join(dice.choices(WORDS, k=3)), urgency=urgency
-    )
+    more = kinds.More(thread=thread, subject=" ".join(dice.choices(WORDS, k=3)), urgency=urgency)
     return Draft(
         body,
         kinds.MAIL,

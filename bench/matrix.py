@@ -60,15 +60,11 @@ def main() -> int:
     """Print the table, and return 1 where it is another one than is expected."""
     pairs = [(framework, extra) for framework in FRAMEWORKS for extra in PARTS]
     with ThreadPoolExecutor(2) as pool:
-        reasons = dict(
-            zip(pairs, pool.map(lambda pair: resolves(*pair), pairs), strict=True)
-        )
+        reasons = dict(zip(pairs, pool.map(lambda pair: resolves(*pair), pairs), strict=True))
     print(f"{'':26}" + "".join(f"{extra or 'core':>10}" for extra in PARTS))
     for framework, version in FRAMEWORKS.items():
         cells = ["no" if reasons[framework, extra] else "yes" for extra in PARTS]
-        print(
-            f"{framework + ' ' + version:26}" + "".join(f"{cell:>10}" for cell in cells)
-        )
+        print(f"{framework + ' ' + version:26}" + "".join(f"{cell:>10}" for cell in cells))
     wrong = [pair for pair in pairs if bool(reasons[pair]) != (pair in APART)]
     for pair in wrong:
         print(" ".join(pair), "is not as expected:", reasons[pair] or "it resolves")

@@ -20,17 +20,7 @@ from pathlib import Path
 
 from bench.changes import Mutant, drawn
 from bench.forked import JOB, KILLED, PIPE, SURVIVED, TEMP, TIMEOUT, UNPLACED
-from bench.reached import (
-    HEAD,
-    MEMORY,
-    Reached,
-    Source,
-    Statement,
-    afforded,
-    copied,
-    ranked,
-    read,
-)
+from bench.reached import HEAD, MEMORY, Reached, Source, Statement, afforded, copied, ranked, read
 from bench.typed import Types
 
 PLACES = (
@@ -50,15 +40,11 @@ PATIENCE = 10.0
 
 def main(words: Sequence[str] | None = None) -> int:
     """Draw mutants, try each, and print the share that was noticed, and what survived."""
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.mutants", description=__doc__
-    )
+    parser = argparse.ArgumentParser(prog="python -m bench.mutants", description=__doc__)
     parser.add_argument("places", nargs="*", default=PLACES, help="files and folders")
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument(
-        "--limit", type=float, default=20, help="seconds of tests for one mutant"
-    )
+    parser.add_argument("--limit", type=float, default=20, help="seconds of tests for one mutant")
     asked = parser.parse_args(words)
     reached = read()
     memory = MEMORY if os.access(MEMORY, os.W_OK) else None
@@ -119,9 +105,7 @@ def _forked(
     job = {
         "seconds": seconds,
         "patience": patience,
-        "mutants": [
-            (one.path, one.at, place.function, tests) for one, place, tests in mutants
-        ],
+        "mutants": [(one.path, one.at, place.function, tests) for one, place, tests in mutants],
     }
     temp = tree.parent / "temp"
     temp.mkdir(exist_ok=True)

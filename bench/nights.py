@@ -71,18 +71,10 @@ def _busy(ground: Ground, large: bool) -> Iterator[Row]:
     if not child.answer(night)["filed"]:
         raise AssertionError("the night had nothing to do")
     for place, name in enumerate(("append", "read a page")):
-        alone, beside = (
-            Timing(pair[place] for pair in pairs) for pairs in (idle, found)
-        )
+        alone, beside = (Timing(pair[place] for pair in pairs) for pairs in (idle, found))
         values = {"p99": beside.at(0.99), "p50": beside.p50, "max": beside.seconds[-1]}
         than = Beside("p99 with no night", alone.at(0.99))
-        yield Row(
-            f"{name} while a night runs",
-            ground.size,
-            values,
-            than,
-            BESIDE if large else (),
-        )
+        yield Row(f"{name} while a night runs", ground.size, values, than, BESIDE if large else ())
 
 
 def _while(night: subprocess.Popen[str], turn: object) -> list[tuple[float, float]]:

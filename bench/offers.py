@@ -39,20 +39,14 @@ def mem0() -> Any:
     home = tempfile.mkdtemp()
     with ThreadingHTTPServer(("127.0.0.1", 0), _Model) as server:
         Thread(target=server.serve_forever, daemon=True).start()
-        settings = {
-            "OPENAI_API_KEY": "none",
-            "MEM0_TELEMETRY": "False",
-            "MEM0_DIR": home,
-        }
+        settings = {"OPENAI_API_KEY": "none", "MEM0_TELEMETRY": "False", "MEM0_DIR": home}
         os.environ.update(settings)
         from mem0 import Memory  # type: ignore[import-not-found]
 
         place = {"openai_base_url": f"http://127.0.0.1:{server.server_address[1]}/v1"}
         named = {"provider": "openai", "config": place}
         store = {"provider": "qdrant", "config": {"path": f"{home}/vectors"}}
-        memory = Memory.from_config(
-            {"llm": named, "embedder": named, "vector_store": store}
-        )
+        memory = Memory.from_config({"llm": named, "embedder": named, "vector_store": store})
         memory.add(FACT, user_id="someone")
         server.shutdown()
     messages = [message for body in _Model.asked for message in body["messages"]]
@@ -94,13 +88,9 @@ class _Model(BaseHTTPRequestHandler):
 
 def _listed(tools: Any) -> list[dict[str, Any]]:
     """Return what a request of a client holds of these tools."""
-    dumped = [
-        tool.to_mcp_tool().model_dump(exclude_none=True, by_alias=True)
-        for tool in tools
-    ]
+    dumped = [tool.to_mcp_tool().model_dump(exclude_none=True, by_alias=True) for tool in tools]
     return [
-        {name: tool[name] for name in ("name", "description", "inputSchema")}
-        for tool in dumped
+        {name: tool[name] for name in ("name", "description", "inputSchema")} for tool in dumped
     ]
 
 

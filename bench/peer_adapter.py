@@ -61,17 +61,11 @@ class Adapter:
     def append(self, entry: Fields) -> None:
         item = _item(entry)
         self._seat(item.author).append(
-            item.body,
-            item.namespace,
-            priority=item.priority,
-            ttl=item.ttl,
-            tags=item.tags,
+            item.body, item.namespace, priority=item.priority, ttl=item.ttl, tags=item.tags
         )
 
     def view(self) -> list[str]:
-        page = self.reader.read(
-            since="7d", priority=("critical", "important"), limit=50
-        )
+        page = self.reader.read(since="7d", priority=("critical", "important"), limit=50)
         return [entry.id for entry in page]
 
     def unread(self, cursor: int) -> int:

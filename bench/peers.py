@@ -20,9 +20,7 @@ PREFIXES = [tuple(glob.removesuffix("/*").split("/")) for glob in GLOBS]
 def covered(namespace: str) -> bool:
     """Whether the reader's globs cover a namespace; `x/*` is x and all below it."""
     prefixes = (glob.removesuffix("/*") for glob in GLOBS)
-    return any(
-        namespace == prefix or namespace.startswith(f"{prefix}/") for prefix in prefixes
-    )
+    return any(namespace == prefix or namespace.startswith(f"{prefix}/") for prefix in prefixes)
 
 
 def scanned(root: str, since: str) -> list[str]:
@@ -36,11 +34,7 @@ def scanned(root: str, since: str) -> list[str]:
             fields = post.metadata
             gone.add(fields.get("supersedes"))
             time = str(fields["timestamp"]).replace(" ", "T")
-            if (
-                fields["priority"] != "info"
-                and covered(str(fields["namespace"]))
-                and time >= since
-            ):
+            if fields["priority"] != "info" and covered(str(fields["namespace"])) and time >= since:
                 found.append((time, str(fields["id"])))
     return [id for _, id in sorted(found, reverse=True) if id not in gone][:50]
 
@@ -78,15 +72,11 @@ class LangGraph:
             for priority in ("critical", "important"):
                 asked = {"priority": priority, "at": {"$gte": since}}
                 found += self.store.search(prefix, filter=asked, limit=50)
-        return [
-            item.key for item in sorted(found, key=lambda item: -item.value["at"])[:50]
-        ]
+        return [item.key for item in sorted(found, key=lambda item: -item.value["at"])[:50]]
 
 
 def value_of(entry: Item) -> dict[str, object]:
-    return {
-        name: value for name, value in entry._asdict().items() if name != "namespace"
-    }
+    return {name: value for name, value in entry._asdict().items() if name != "namespace"}
 
 
 def langgraph(size: str, directory: str, now: str) -> dict[str, dict[str, float]]:

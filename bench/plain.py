@@ -41,12 +41,8 @@ class Plain:
 
     def __init__(self, path: str, texts: Sequence[str]) -> None:
         self.db = sqlite3.connect(path)
-        self.db.execute(
-            "create virtual table said using fts5(text, tokenize='porter unicode61')"
-        )
-        self.db.executemany(
-            "insert into said(rowid, text) values(?, ?)", enumerate(texts)
-        )
+        self.db.execute("create virtual table said using fts5(text, tokenize='porter unicode61')")
+        self.db.executemany("insert into said(rowid, text) values(?, ?)", enumerate(texts))
         self.db.commit()
 
     def search(self, question: str, limit: int) -> list[tuple[int, str]]:
@@ -54,21 +50,16 @@ class Plain:
         words = dict.fromkeys(_WORD.findall(question.lower()))
         asked = " OR ".join(f'"{word}"' for word in words)
         return self.db.execute(
-            "select rowid, text from said where said match ? order by rank limit ?",
-            (asked, limit),
+            "select rowid, text from said where said match ? order by rank limit ?", (asked, limit)
         ).fetchall()
 
 
-def pairs(
-    conversations: Sequence[retrieval.Conversation], place: str
-) -> Iterator[Pair]:
+def pairs(conversations: Sequence[retrieval.Conversation], place: str) -> Iterator[Pair]:
     """Yield both answers to every question, each conversation in its own workspace."""
     for number, conversation in enumerate(conversations):
         loaded = retrieval.load(os.path.join(place, str(number)), [conversation])
         turns = conversation.turns
-        plain = Plain(
-            os.path.join(place, f"{number}.db"), [turn.text for turn in turns]
-        )
+        plain = Plain(os.path.join(place, f"{number}.db"), [turn.text for turn in turns])
         with loaded.mem:
             agent_memory = loaded.agent_memory
             agent_memory.search("the words are filled in")
@@ -115,9 +106,7 @@ def table(answers: Sequence[Pair]) -> Iterator[str]:
 
 def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench plain", description=__doc__)
-    parser.add_argument(
-        "files", metavar="FILE", nargs="+", help="conversations, as JSON"
-    )
+    parser.add_argument("files", metavar="FILE", nargs="+", help="conversations, as JSON")
     args = parser.parse_args(argv)
     conversations = [one for path in args.files for one in retrieval.read(path)]
     with tempfile.TemporaryDirectory(prefix="synapse-bench-") as place:

@@ -34,9 +34,7 @@ def share(name: str, texts: Iterable[str], test: Callable[[str], bool]) -> None:
     """Print how many of these texts pass a test."""
     results = Counter(map(test, texts))
     total = sum(results.values())
-    print(
-        f"{name:48}{results[True]:>8} of {total:>7}  {100 * results[True] / total:8.3f} %"
-    )
+    print(f"{name:48}{results[True]:>8} of {total:>7}  {100 * results[True] / total:8.3f} %")
 
 
 def main(folders: list[str]) -> None:
@@ -47,11 +45,7 @@ def main(folders: list[str]) -> None:
     packages = sorted(Path(sysconfig.get_path("purelib")).rglob("*"))
     packages = [path for path in packages if path.suffix in SUFFIXES][::15]
     share("secrets found", (text for _, text, _ in made.secrets(2_200)), is_masked)
-    share(
-        "personal data found",
-        (text for _, text, _ in made.personal(2_800)),
-        is_personal,
-    )
+    share("personal data found", (text for _, text, _ in made.personal(2_800)), is_personal)
     others = [path for folder in folders for path in sorted(Path(folder).rglob("*"))]
     for name, paths in (("own text", own), ("packages", packages), ("given", others)):
         texts = list(parts(path for path in paths if path.is_file()))

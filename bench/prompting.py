@@ -22,9 +22,7 @@ from synapse.view import view
 
 KEY = bytes(32)
 TASK = Assignment(
-    "Fix the navigation of the landing page, and check it at every width.",
-    "alpha",
-    "lead-alpha",
+    "Fix the navigation of the landing page, and check it at every width.", "alpha", "lead-alpha"
 )
 CANDIDATES = 1_000
 SPAWNS = 100
@@ -55,9 +53,7 @@ def prompting(ground: Ground) -> Iterator[Row]:
         (Goal("p50", 0.3e-3),),
     )
     counter, order = Counter("gpt-5"), Order("run", 1, agent, TASK, BUDGET)
-    timing = timed(
-        lambda: fit(ground.reader, order, KEY, templates, counter), calls=100
-    )
+    timing = timed(lambda: fit(ground.reader, order, KEY, templates, counter), calls=100)
     goals = (Goal("p50", 5e-3), Goal("p99", 20e-3))
     yield Row("prompt with its receipt", ground.size, timing.values(), None, goals)
     shares = list(successive(ground, order, templates, counter))
@@ -78,15 +74,7 @@ def candidates(now: int) -> list[Entry]:
 
 
 def _entry(place: int, item: Item) -> Entry:
-    known = (
-        item.id,
-        item.author,
-        "",
-        item.namespace,
-        item.priority,
-        item.body,
-        item.ttl,
-    )
+    known = (item.id, item.author, "", item.namespace, item.priority, item.body, item.ttl)
     return Entry(*known, authority=60, seq=place, at=item.at)
 
 

@@ -47,9 +47,7 @@ class Speech(NamedTuple):
 
     def say(self, dice: random.Random, count: int) -> list[str]:
         total = self.shares[-1]
-        return [
-            self.words[bisect(self.shares, dice.random() * total)] for _ in range(count)
-        ]
+        return [self.words[bisect(self.shares, dice.random() * total)] for _ in range(count)]
 
 
 class Question(NamedTuple):
@@ -64,9 +62,7 @@ def speech(dice: random.Random) -> Speech:
     words = dict.fromkeys(WORDS)
     while len(words) < VOCABULARY:
         words["".join(dice.choices(SYLLABLES, k=dice.randint(2, 4)))] = None
-    return Speech(
-        (*words,), (*accumulate(1 / (place + 3) for place in range(len(words))),)
-    )
+    return Speech((*words,), (*accumulate(1 / (place + 3) for place in range(len(words))),))
 
 
 def asking(ground: Ground) -> Iterator[Row]:
@@ -88,13 +84,7 @@ def asking(ground: Ground) -> Iterator[Row]:
     beside = Beside("in the process's own time", cpu.p50)
     note = f"found by {found:.0%} of the questions"
     yield Row("a whole question", ground.size, wall.values(), beside, goals, note)
-    yield Row(
-        "a whole question, the process's own time",
-        ground.size,
-        cpu.values(),
-        None,
-        goals,
-    )
+    yield Row("a whole question, the process's own time", ground.size, cpu.values(), None, goals)
 
 
 def _asked(
@@ -121,36 +111,21 @@ def _lines(
     known = {agent.id: agent for agent in team()}
     yield from declared_lines(known.values(), ground.now - DAYS * DAY - 1)
     threads = [
-        kinds.new_thread(dice.randbytes(16))
-        for _ in range(max(1, ground.size // 2 // IN_A_THREAD))
+        kinds.new_thread(dice.randbytes(16)) for _ in range(max(1, ground.size // 2 // IN_A_THREAD))
     ]
     every = max(1, ground.size // ASKED)
     for place in range(ground.size):
         at = ground.now - DAYS * DAY * (ground.size - place) // ground.size
-        kind = (
-            kinds.MESSAGE
-            if place % 2
-            else kinds.ENTRY
-            if place % 10 == 0
-            else kinds.FACT
-        )
+        kind = kinds.MESSAGE if place % 2 else kinds.ENTRY if place % 10 == 0 else kinds.FACT
         said = spoken.say(dice, dice.randint(*SAID[kind]))
         thread = threads[
-            min(
-                place * len(threads) // ground.size + dice.randint(0, 9),
-                len(threads) - 1,
-            )
+            min(place * len(threads) // ground.size + dice.randint(0, 9), len(threads) - 1)
         ]
-        entry = admit(
-            _draft(dice, kind, " ".join(said), thread), known[WRITERS[0]], settings
-        )
+        entry = admit(_draft(dice, kind, " ".join(said), thread), known[WRITERS[0]], settings)
         id = entry.id or f"syn-bench-{place}"
         if place % every == 0:
             questions.append(Question(_question(dice, spoken, said), id))
-        yield (
-            at,
-            entry_record(Record.new("entry", entry.author, {}, entry), at, id, False),
-        )
+        yield (at, entry_record(Record.new("entry", entry.author, {}, entry), at, id, False))
 
 
 def _draft(dice: random.Random, kind: str, body: str, thread: str) -> Draft:
@@ -163,9 +138,7 @@ def _draft(dice: random.Random, kind: str, body: str, thread: str) -> Draft:
         else kinds.More(importance=1.0)
     )
     place = kinds.MAIL if kind == kinds.MESSAGE else "global"
-    to = addressees(
-        "all" if dice.random() < 0.8 else f"agent:{dice.choice((READER, *WRITERS))}"
-    )
+    to = addressees("all" if dice.random() < 0.8 else f"agent:{dice.choice((READER, *WRITERS))}")
     return Draft(
         body,
         place,

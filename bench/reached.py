@@ -31,9 +31,7 @@ MAP = ROOT / "tests" / "reached.json"
 PACKAGES = ("synapse", "orchestrator", "prompts", "scenarios", "bench")
 MEMORY = "/dev/shm"
 # made in a checkout, and no part of it
-MADE = (
-    ".venv .*_cache .hypothesis .clients .conformance __pycache__ dist site *.egg-info"
-)
+MADE = ".venv .*_cache .hypothesis .clients .conformance __pycache__ dist site *.egg-info"
 KEPT = 24  # tests of a statement that the map names
 DEAREST = 30.0  # seconds of the processor that those take together, but for the first
 # For a process that was given no way to the probe, or that cannot read it: any number will do.
@@ -106,9 +104,7 @@ class Source:
         pairs = []
         for (node, one), (_, inner) in zip(rows, [*rows[1:], *rows[:1]], strict=True):
             is_head = not one.function and isinstance(node, Function)
-            pairs.append(
-                (_start(node), inner._replace(number=HEAD) if is_head else one)
-            )
+            pairs.append((_start(node), inner._replace(number=HEAD) if is_head else one))
         pairs.sort(key=lambda pair: pair[0])
         self._starts = [start for start, _ in pairs]
         self._statements = [one for _, one in pairs] or [Statement(path, "", "", 0)]
@@ -164,9 +160,7 @@ def _must_stand_first(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
-def ranked(
-    path: str, tests: Iterable[str], seconds: Mapping[str, float]
-) -> Iterator[str]:
+def ranked(path: str, tests: Iterable[str], seconds: Mapping[str, float]) -> Iterator[str]:
     """Return tests of a file in the order in which to try them: those of its own test file, then
     of its folder, then the others. Of these the quickest come first, and two cases of each function
     before its other cases.
@@ -183,9 +177,7 @@ def ranked(
     return (test for *_, test in sorted(rows))
 
 
-def afforded(
-    tests: Iterable[str], seconds: Mapping[str, float], limit: float
-) -> list[str]:
+def afforded(tests: Iterable[str], seconds: Mapping[str, float], limit: float) -> list[str]:
     """Return the tests that the limit has room for, the first at any cost."""
     picked: list[str] = []
     used = 0.0
@@ -238,9 +230,7 @@ class Reached:
 
     def of_functions(self, path: str) -> set[str]:
         """Return the tests that reach a function of a module."""
-        named = (
-            tests for (file, name), tests in self._of.items() if file == path and name
-        )
+        named = (tests for (file, name), tests in self._of.items() if file == path and name)
         return {test for tests in named for test in tests}
 
     def of_file(self, path: str) -> set[str]:
@@ -254,10 +244,7 @@ def read(path: Path = MAP) -> Reached:
 
 
 def record(
-    tree: Path,
-    files: Sequence[str],
-    words: Sequence[str] = (),
-    known: Reached | None = None,
+    tree: Path, files: Sequence[str], words: Sequence[str] = (), known: Reached | None = None
 ) -> dict[str, Any]:
     """Put probes into modules of a copy of the tree, run tests on it, and return the map. `words`
     are for pytest. Of a known map the tests of other test files are kept.
@@ -266,9 +253,7 @@ def record(
     for path in files:
         if path != "bench/probe.py":
             source = (tree / path).read_text(encoding="utf-8")
-            (tree / path).write_text(
-                probed(path, source, numbers, tree), encoding="utf-8"
-            )
+            (tree / path).write_text(probed(path, source, numbers, tree), encoding="utf-8")
     with tempfile.TemporaryDirectory(prefix="reached-") as folder:
         env = os.environ | {"PYTHONPATH": str(tree), FOLDER: folder}
         plugins = ["-p", "bench.probe", "-p", "no:cacheprovider"]
@@ -320,9 +305,7 @@ def _hits(
     return defaultdict(list, {one: sorted(named) for one, named in by.items()})
 
 
-def _content(
-    by: Mapping[Statement, Sequence[str]], seconds: Mapping[str, float]
-) -> dict[str, Any]:
+def _content(by: Mapping[Statement, Sequence[str]], seconds: Mapping[str, float]) -> dict[str, Any]:
     """Return the map as it is written, of the nearest tests of each statement and file."""
     chosen = {one: _nearest(one.path, tests, seconds) for one, tests in by.items()}
     used = sorted({test for tests in chosen.values() for test in tests})
@@ -343,9 +326,7 @@ def _content(
     return {"tests": dict(files), "reached": dict(reached)}
 
 
-def _nearest(
-    path: str, tests: Sequence[str], seconds: Mapping[str, float]
-) -> list[str]:
+def _nearest(path: str, tests: Sequence[str], seconds: Mapping[str, float]) -> list[str]:
     return afforded(ranked(path, tests, seconds), seconds, DEAREST)[:KEPT]
 
 
@@ -389,9 +370,7 @@ def modules(tree: Path = ROOT) -> list[str]:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run tests on probed modules, and write the map."""
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.reached", description=__doc__
-    )
+    parser = argparse.ArgumentParser(prog="python -m bench.reached", description=__doc__)
     parser.add_argument(
         "tests", nargs="*", help="record these test files alone, and keep the others"
     )

@@ -22,10 +22,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     "24 h, all priorities": {"since": "24h"},
     "critical only": {"priority": "critical"},
     "one namespace": {"namespace": "api/endpoints"},
-    "important and critical, 7 d": {
-        "since": "7d",
-        "priority": ("critical", "important"),
-    },
+    "important and critical, 7 d": {"since": "7d", "priority": ("critical", "important")},
     "everything": {},
 }
 ANEW, UNCHANGED, FLAT = Goal("p50", 0.2e-3), Goal("p50", 0.05e-3), Goal("ratio", 1.3)
@@ -54,33 +51,21 @@ def pages(ground: Ground) -> Iterator[Row]:
         )
         again = timed(lambda: agent_memory.read(limit=50, **asked))  # noqa: B023
         yield Row(f"page: {name}", ground.size, anew.values(), beside, (ANEW,))
-        yield Row(
-            f"page, unchanged: {name}",
-            ground.size,
-            again.values(),
-            beside,
-            (UNCHANGED,),
-        )
+        yield Row(f"page, unchanged: {name}", ground.size, again.values(), beside, (UNCHANGED,))
 
 
 def flatness(rows: Sequence[Row]) -> Iterator[Row]:
     """How much dearer a page is in the largest workspace than in one of ten thousand entries."""
     for name in SHAPES:
         found = [
-            row
-            for row in rows
-            if row.operation == f"page: {name}" and (row.size or 0) >= 10_000
+            row for row in rows if row.operation == f"page: {name}" and (row.size or 0) >= 10_000
         ]
         found.sort(key=lambda row: row.size or 0)
         if len(found) > 1:
             small, large = found[0], found[-1]
             beside = Beside(f"at {small.size:,}", small.values["p50"])
             yield Row(
-                f"page, flat: {name}",
-                large.size,
-                {"p50": large.values["p50"]},
-                beside,
-                (FLAT,),
+                f"page, flat: {name}", large.size, {"p50": large.values["p50"]}, beside, (FLAT,)
             )
 
 
@@ -89,48 +74,26 @@ def unread(ground: Ground) -> Iterator[Row]:
     where an agent was shown a few of all that there is.
     """
     agent_memory, writer = ground.reader, ground.mem.as_agent(WRITERS[0])
-    never = timed(
-        agent_memory.unread, before=lambda: forget(agent_memory), calls=50, budget=1.0
-    )
-    yield Row(
-        "unread: by one who was never shown anything", ground.size, never.values()
-    )
-    agent_memory.writer.act(
-        "shown", cursor=agent_memory.read(limit=1).cursor, how="read"
-    )
+    never = timed(agent_memory.unread, before=lambda: forget(agent_memory), calls=50, budget=1.0)
+    yield Row("unread: by one who was never shown anything", ground.size, never.values())
+    agent_memory.writer.act("shown", cursor=agent_memory.read(limit=1).cursor, how="read")
     for place in range(100):
         writer.append(
-            f"{NOTE} {place}",
-            ("api/endpoints", "blockers/alpha", "decisions/process")[place % 3],
+            f"{NOTE} {place}", ("api/endpoints", "blockers/alpha", "decisions/process")[place % 3]
         )
     if agent_memory.unread() != 100:
-        raise AssertionError(
-            f"100 entries are unread, and {agent_memory.unread()} were counted"
-        )
+        raise AssertionError(f"100 entries are unread, and {agent_memory.unread()} were counted")
     beside = limits.tally(ground.root)
     anew = timed(agent_memory.unread, before=lambda: forget(agent_memory), calls=1_000)
-    yield Row(
-        "unread: 100 new", ground.size, anew.values(), beside, (Goal("p50", 0.03e-3),)
-    )
+    yield Row("unread: 100 new", ground.size, anew.values(), beside, (Goal("p50", 0.03e-3),))
     again = timed(agent_memory.unread, calls=1_000)
-    yield Row(
-        "unread: nothing new",
-        ground.size,
-        again.values(),
-        beside,
-        (Goal("p50", 0.01e-3),),
-    )
+    yield Row("unread: nothing new", ground.size, again.values(), beside, (Goal("p50", 0.01e-3),))
     part = ground.mem.as_agent(WRITERS[1])
     part.read(limit=20, mark=True)
     some = timed(part.unread, before=lambda: forget(part), calls=1_000)
     yield Row("unread: all but 20", ground.size, some.values(), beside)
     page = timed(lambda: part.read(unread=True, limit=20), calls=200)
-    yield Row(
-        "what is unread, the first 20",
-        ground.size,
-        page.values(),
-        limits.rows(ground.root),
-    )
+    yield Row("what is unread, the first 20", ground.size, page.values(), limits.rows(ground.root))
 
 
 def after_a_write(ground: Ground) -> Iterator[Row]:
@@ -140,19 +103,10 @@ def after_a_write(ground: Ground) -> Iterator[Row]:
     def write() -> None:
         writer.append(NOTE, "api/endpoints")
 
-    page = timed(
-        lambda: agent_memory.read(limit=50, since="24h"), before=write, calls=200
-    )
-    yield Row(
-        "page, after a write: 24 h",
-        ground.size,
-        page.values(),
-        limits.rows(ground.root),
-    )
+    page = timed(lambda: agent_memory.read(limit=50, since="24h"), before=write, calls=200)
+    yield Row("page, after a write: 24 h", ground.size, page.values(), limits.rows(ground.root))
     count = timed(agent_memory.unread, before=write, calls=200)
-    yield Row(
-        "unread, after a write", ground.size, count.values(), limits.tally(ground.root)
-    )
+    yield Row("unread, after a write", ground.size, count.values(), limits.tally(ground.root))
 
 
 def search(ground: Ground) -> Iterator[Row]:
@@ -165,30 +119,17 @@ def search(ground: Ground) -> Iterator[Row]:
         found = timed(lambda: agent_memory.search(word), calls=100)  # noqa: B023
         ids = [hit.entry.id for hit in hits]
         wrong = (
-            check(ground, word, ids, partial=hits.partial)
-            if ground.size <= CHECKED_UP_TO
-            else None
+            check(ground, word, ids, partial=hits.partial) if ground.size <= CHECKED_UP_TO else None
         )
         values = found.values() | {"wrong": float(wrong is not None)}
         most = WORD_GOALS.get(ground.size, {}).get(word)
         goals = (*((Goal("p50", most),) if most else ()), Goal("wrong", 0))
-        note = wrong or (
-            f"the newest {RANKED} ranked" if hits.partial else "all ranked"
-        )
+        note = wrong or (f"the newest {RANKED} ranked" if hits.partial else "all ranked")
         beside = limits.ranked(ground.root, word)
-        yield Row(
-            f"full text: a word in {share:.1%}",
-            ground.size,
-            values,
-            beside,
-            goals,
-            note,
-        )
+        yield Row(f"full text: a word in {share:.1%}", ground.size, values, beside, goals, note)
 
 
-def check(
-    ground: Ground, word: str, ids: Sequence[str], *, partial: bool
-) -> str | None:
+def check(ground: Ground, word: str, ids: Sequence[str], *, partial: bool) -> str | None:
     """What is wrong with these ten by the definition of the ranking, over what the reader may
     see.
     """
@@ -213,20 +154,13 @@ def view(ground: Ground) -> Iterator[Row]:
     yield Row("view: 50 entries", ground.size, values, beside, goals, f"{shown} shown")
     timing, shown = _views(ground.reader)
     yield Row(
-        "view: all that matters here",
-        ground.size,
-        timing.values(),
-        beside,
-        (),
-        f"{shown} shown",
+        "view: all that matters here", ground.size, timing.values(), beside, (), f"{shown} shown"
     )
 
 
 def _views(agent_memory: AgentMemory) -> tuple[Timing, int]:
     if agent_memory.briefing(BUDGET).bounded:
-        raise AssertionError(
-            "no tokenizer can be loaded here, so no exact counts are stored"
-        )
+        raise AssertionError("no tokenizer can be loaded here, so no exact counts are stored")
     return timed(lambda: agent_memory.briefing(BUDGET), calls=100), len(
         agent_memory.briefing(BUDGET).included
     )
@@ -238,7 +172,5 @@ def fifty(root: str, now: int) -> synapse.Memory:
     for agent in team():
         mem.register(agent)
     for item in items(50, now):
-        mem.as_agent(item.author).append(
-            item.body, "api/endpoints", priority=item.priority
-        )
+        mem.as_agent(item.author).append(item.body, "api/endpoints", priority=item.priority)
     return mem

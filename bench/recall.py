@@ -36,9 +36,7 @@ WRITER, READER = "writer", "lead"
 # half of a clause's weight, all of the words together first.
 BEFORE = {"development": (13, 0, 0), "held_out": (16, 2, 0)}
 
-Rule = Callable[
-    [str], Sequence[str]
-]  # from a prompt, the ids of the entries that it is told
+Rule = Callable[[str], Sequence[str]]  # from a prompt, the ids of the entries that it is told
 
 
 class Prompt(NamedTuple):
@@ -76,15 +74,11 @@ class Team:
         self.entries: dict[str, Entry] = {}
         ids: dict[str, str] = {}
         for name, values in fields["entries"].items():
-            entry = writer.append(
-                values["text"], values["in"], priority=values["weight"]
-            )
+            entry = writer.append(values["text"], values["in"], priority=values["weight"])
             self.entries[entry.id], ids[name] = entry, entry.id
         self.prompts = [
             Prompt(
-                item["ask"],
-                frozenset(ids[name] for name in item["want"]),
-                item.get("asks", True),
+                item["ask"], frozenset(ids[name] for name in item["want"]), item.get("asks", True)
             )
             for item in fields["prompts"]
         ]
@@ -130,9 +124,7 @@ class Team:
 
     def _fts5(self) -> Rule:
         db = sqlite3.connect(":memory:")
-        db.execute(
-            "create virtual table texts using fts5(text, id unindexed, tokenize='porter')"
-        )
+        db.execute("create virtual table texts using fts5(text, id unindexed, tokenize='porter')")
         rows = [(entry.body, entry.id) for entry in self.entries.values()]
         db.executemany("insert into texts values (?, ?)", rows)
         query = "select id from texts where texts match ? order by rank limit ?"

@@ -30,10 +30,7 @@ def serving(ground: Ground) -> Iterator[Row]:
     tokens = f"{ground.root}-tokens"
     writer, reader = new_token(tokens, WRITERS[0]), new_token(tokens, READER)
     bare = [f"{ground.root}-bare"]
-    with (
-        child("library", [ground.root, tokens]) as ours,
-        child("bare", bare) as theirs,
-    ):
+    with child("library", [ground.root, tokens]) as ours, child("bare", bare) as theirs:
         append = request(ours, writer, "POST", "/v1/entries", DRAFT)
         line = request(theirs, "", "POST", "/lines", DRAFT)
         own, other = _by_turns(append, line)
@@ -57,9 +54,7 @@ def serving(ground: Ground) -> Iterator[Row]:
         yield Row("HTTP: briefing", ground.size, above, beside, (ABOVE,))
 
 
-def _by_turns(
-    one: Callable[[], object], other: Callable[[], object]
-) -> tuple[Timing, Timing]:
+def _by_turns(one: Callable[[], object], other: Callable[[], object]) -> tuple[Timing, Timing]:
     """Time two calls in turns, so that both meet the same disk."""
     seconds: tuple[list[float], list[float]] = ([], [])
     for _ in range(ROUNDS):
@@ -73,11 +68,7 @@ def _by_turns(
 
 
 def request(
-    port: int,
-    token: str,
-    method: str,
-    place: str,
-    body: Mapping[str, str] | None = None,
+    port: int, token: str, method: str, place: str, body: Mapping[str, str] | None = None
 ) -> Callable[[], bytes]:
     """Return a function that asks, over one connection, and returns the answer."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)

@@ -35,21 +35,13 @@ def spawning(ground: Ground) -> Iterator[Row]:
     its prompt rendered, its receipt kept. And all of it, up to the entry that says what came of it
     and the record of its end.
     """
-    beside = appending(
-        os.path.join(os.path.dirname(ground.root), f"spawn-{ground.size}")
-    )
+    beside = appending(os.path.join(os.path.dirname(ground.root), f"spawn-{ground.size}"))
     for view in (BUDGET, "auto"):
         with ground.open(frozen=False) as mem:
             asked, ended = asyncio.run(_spawned(mem, view))
-        told = (
-            f"a view of {view:,} tokens"
-            if isinstance(view, int)
-            else "the view that pays"
-        )
+        told = f"a view of {view:,} tokens" if isinstance(view, int) else "the view that pays"
         yield Row(f"spawn: {told}", ground.size, asked.values(), beside, SPAWNED)
-        yield Row(
-            f"run, spawned and ended: {told}", ground.size, ended.values(), beside
-        )
+        yield Row(f"run, spawned and ended: {told}", ground.size, ended.values(), beside)
 
 
 async def _spawned(mem: Memory, view: int | str) -> tuple[Timing, Timing]:
@@ -96,12 +88,7 @@ def waking(ground: Ground) -> Iterator[Row]:
     note = f"turns of 1 ms; {len(woken)} of {WAKES} came while a session was running"
     values = latencies(sent, woken).values() | {"lost": float(lost)}
     yield Row(
-        "critical: written there, in the next prompt here",
-        ground.size,
-        values,
-        None,
-        goals,
-        note,
+        "critical: written there, in the next prompt here", ground.size, values, None, goals, note
     )
 
 
@@ -109,24 +96,13 @@ def starting(ground: Ground) -> Iterator[Row]:
     """A process that begins: the import, and the command that shows what is running."""
     found = [child.told("imported", "orchestrator") for _ in range(IMPORTS)]
     sdks = sorted({name for each in found for name in each["sdks"]})
-    values = Timing(each["took"] for each in found).values() | {
-        "sdks": float(len(sdks))
-    }
-    yield Row(
-        "import orchestrator", None, values, None, (Goal("sdks", 0),), ", ".join(sdks)
-    )
+    values = Timing(each["took"] for each in found).values() | {"sdks": float(len(sdks))}
+    yield Row("import orchestrator", None, values, None, (Goal("sdks", 0),), ", ".join(sdks))
     script = os.path.join(os.path.dirname(sys.executable), "orchestrator")
     if os.path.exists(script):
         ground.close()
         own, bare = alternating(
-            lambda: ran(script, "ps", "--root", ground.root),
-            lambda: ran(sys.executable, "-c", ""),
+            lambda: ran(script, "ps", "--root", ground.root), lambda: ran(sys.executable, "-c", "")
         )
         beside = Beside("an empty Python", bare.p50)
-        yield Row(
-            "cold orchestrator ps",
-            ground.size,
-            own.values(),
-            beside,
-            (Goal("p50", 150e-3),),
-        )
+        yield Row("cold orchestrator ps", ground.size, own.values(), beside, (Goal("p50", 150e-3),))

@@ -108,9 +108,7 @@ async def idle(server: Served, token: str) -> float:
     return added
 
 
-async def lags(
-    server: Served, token: str, memory: Memory
-) -> tuple[list[float], list[float]]:
+async def lags(server: Served, token: str, memory: Memory) -> tuple[list[float], list[float]]:
     """Return how long each critical entry took, from before it was written, and how long its
     writing took, in seconds.
     """
@@ -148,9 +146,7 @@ async def hear(server: Served, token: str, count: int) -> tuple[list[str], int]:
     while len(ids) < count:
         connections += 1
         try:
-            async with stream(
-                server, token, f"?since={since}&namespace=load/*"
-            ) as heard:
+            async with stream(server, token, f"?since={since}&namespace=load/*") as heard:
                 async for text in heard:
                     event = json.loads(text)
                     since = event["cursor"]
@@ -229,9 +225,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                     print(f"idle: {asyncio.run(idle(server, token)):.1f} MiB")
                 if "lag" in wanted:
                     heard, written = asyncio.run(lags(server, token, memory))
-                    print(
-                        f"critical, heard: {middle(heard)}; written: {middle(written)}"
-                    )
+                    print(f"critical, heard: {middle(heard)}; written: {middle(written)}")
                 if "crowd" in wanted:
                     print(f"crowd: {asyncio.run(crowd(server, token, memory))}")
     with bare() as server:

@@ -85,10 +85,7 @@ class Tracer:
         if event != "call" or self.calls is None:
             return
         code = frame.f_code
-        if (
-            code.co_filename.startswith(self.roots)
-            and code.co_name not in COMPREHENSIONS
-        ):
+        if code.co_filename.startswith(self.roots) and code.co_name not in COMPREHENSIONS:
             self.calls[code] += 1
 
 
@@ -134,15 +131,10 @@ def traces(root: str, tracer: Tracer) -> Iterator[tuple[str, Trace]]:
         yield "append", smallest(tracer, append)
         yield "read", smallest(tracer, after_an_append(lambda: reader.read(limit=50)))
         yield "read, nothing new", smallest(tracer, lambda: reader.read(limit=50))
-        yield (
-            "briefing",
-            smallest(tracer, after_an_append(lambda: reader.briefing(8_000))),
-        )
+        yield ("briefing", smallest(tracer, after_an_append(lambda: reader.briefing(8_000))))
         yield (
             "search",
-            smallest(
-                tracer, after_an_append(lambda: reader.search("migration endpoint"))
-            ),
+            smallest(tracer, after_an_append(lambda: reader.search("migration endpoint"))),
         )
         yield "one scripted turn", asyncio.run(_run(mem, tracer))
     ground.close()
@@ -156,10 +148,7 @@ async def _run(mem: synapse.Memory, tracer: Tracer) -> Trace:
         async with supervisor:
             for place in range(WARM_UPS + TRACES):
                 task = Task(
-                    f"Check page {place} at every width.",
-                    READER,
-                    "alpha",
-                    view_budget=8_000,
+                    f"Check page {place} at every width.", READER, "alpha", view_budget=8_000
                 )
                 tracer.calls = calls = Counter()
                 await supervisor.spawn(task)
@@ -188,9 +177,7 @@ def _night(ground: Ground, tracer: Tracer) -> Trace:
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.trace", description=__doc__)
     parser.add_argument(
-        "--names",
-        metavar="ACT",
-        help="list the functions of this act, with their calls",
+        "--names", metavar="ACT", help="list the functions of this act, with their calls"
     )
     args = parser.parse_args(argv)
     root = tempfile.mkdtemp(prefix="synapse-trace-")
@@ -202,9 +189,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for act, trace in traces(root, tracer):
             if args.names is None:
                 print(
-                    line(
-                        (act, str(trace.functions), str(trace.files), str(trace.total))
-                    ),
+                    line((act, str(trace.functions), str(trace.files), str(trace.total))),
                     flush=True,
                 )
             elif act == args.names:

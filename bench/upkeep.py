@@ -42,46 +42,27 @@ def rebuild(ground: Ground) -> Iterator[Row]:
     understood as if nothing were known of it; and what `rebuild` and `verify` take.
     """
     store, records = ground.mem.store, sum(1 for _ in ground.mem.store.log.since(0))
-    beside = Beside(
-        "the log's JSON alone", records / once(lambda: _parsed(ground.root))
-    )
+    beside = Beside("the log's JSON alone", records / once(lambda: _parsed(ground.root)))
     index = min(once(lambda: store.index.rebuild()) for _ in range(2))
     yield Row(
-        "rebuild: index and full text",
-        ground.size,
-        {"per_s": records / index},
-        beside,
-        (FAST,),
+        "rebuild: index and full text", ground.size, {"per_s": records / index}, beside, (FAST,)
     )
     if ground.files:
         files, count = _validated(ground.root)
         yield Row(
-            "rebuild: every file read and parsed",
-            ground.size,
-            {"per_s": count / files},
-            beside,
+            "rebuild: every file read and parsed", ground.size, {"per_s": count / files}, beside
         )
         both = min(once(_compared(store)) for _ in range(2))
         yield Row(
-            "rebuild, every file validated",
-            ground.size,
-            {"per_s": records / both},
-            beside,
-            (FAST,),
+            "rebuild, every file validated", ground.size, {"per_s": records / both}, beside, (FAST,)
         )
         whole = once(ground.mem.rebuild)
         yield Row(
-            "Memory.rebuild(), with its digest",
-            ground.size,
-            {"per_s": records / whole},
-            beside,
+            "Memory.rebuild(), with its digest", ground.size, {"per_s": records / whole}, beside
         )
         proof = once(ground.mem.verify)
         yield Row(
-            "verify: the chain and every file",
-            ground.size,
-            {"per_s": records / proof},
-            beside,
+            "verify: the chain and every file", ground.size, {"per_s": records / proof}, beside
         )
 
 
@@ -129,9 +110,7 @@ def opening(ground: Ground) -> Iterator[Row]:
     timing = timed(open_and_read, calls=30)
     del ground.mem
     beside = Beside(f"{len(folders)} stats, an SQLite opened", least.p50)
-    yield Row(
-        "open an unchanged workspace", ground.size, timing.values(), beside, goals
-    )
+    yield Row("open an unchanged workspace", ground.size, timing.values(), beside, goals)
 
 
 def _looked(root: str, folders: list[str]) -> None:
@@ -150,30 +129,17 @@ def noticing(ground: Ground) -> Iterator[Row]:
         agent_memory.read(limit=1)
         for place in range(DROPS):
             time.sleep(0.3)
-            wait, slowest = _noticed(
-                ground.root, agent_memory, f"dropped-{ground.size}-{place}"
-            )
+            wait, slowest = _noticed(ground.root, agent_memory, f"dropped-{ground.size}-{place}")
             waits.append(wait)
             calls.append(slowest)
     folder = os.path.join(ground.root, "entries", "api", "endpoints")
-    beside = Beside(
-        "listing the folder", timed(lambda: os.listdir(folder), calls=20).p50
-    )
+    beside = Beside("listing the folder", timed(lambda: os.listdir(folder), calls=20).p50)
     goals = (Goal("max", 0.5),) if ground.size == LARGE else ()
-    yield Row(
-        "notice a dropped file", ground.size, Timing(waits).values(), beside, goals
-    )
-    yield Row(
-        "notice a dropped file: slowest read",
-        ground.size,
-        Timing(calls).values(),
-        beside,
-    )
+    yield Row("notice a dropped file", ground.size, Timing(waits).values(), beside, goals)
+    yield Row("notice a dropped file: slowest read", ground.size, Timing(calls).values(), beside)
 
 
-def _noticed(
-    root: str, agent_memory: synapse.AgentMemory, name: str
-) -> tuple[float, float]:
+def _noticed(root: str, agent_memory: synapse.AgentMemory, name: str) -> tuple[float, float]:
     folder = os.path.join(root, "entries", "api", "endpoints")
     os.makedirs(folder, exist_ok=True)
     text = DROP.format(id=f"syn-{name}", author=WRITERS[0])
@@ -231,19 +197,10 @@ def _command() -> list[str]:
 
 def ran(*command: str) -> None:
     """A process from its beginning to its end."""
-    run(
-        command,
-        check=True,
-        stdout=DEVNULL,
-        stdin=DEVNULL,
-        cwd=child.ROOT,
-        env=child.environment(),
-    )
+    run(command, check=True, stdout=DEVNULL, stdin=DEVNULL, cwd=child.ROOT, env=child.environment())
 
 
-def alternating(
-    one: Callable[[], object], other: Callable[[], object]
-) -> tuple[Timing, Timing]:
+def alternating(one: Callable[[], object], other: Callable[[], object]) -> tuple[Timing, Timing]:
     """Two acts by turns, so that both have the same machine."""
     one()
     pairs = [(once(one), once(other)) for _ in range(COLD)]
@@ -256,9 +213,7 @@ def memory(ground: Ground) -> Iterator[Row]:
     held, bare = child.told("hold", ground.root, READER), child.told("bare")
     goals = (Goal("bytes", 80 << 20),) if ground.size == LARGE else ()
     beside = Beside("python, sqlite3, json", float(bare["bytes"]))
-    yield Row(
-        "open handle", ground.size, {"bytes": float(held["bytes"])}, beside, goals
-    )
+    yield Row("open handle", ground.size, {"bytes": float(held["bytes"])}, beside, goals)
 
 
 def adoption(ground: Ground) -> Iterator[Row]:

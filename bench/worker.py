@@ -15,15 +15,7 @@ from bench.child import READY
 from bench.figures import once
 from bench.workload import DAYS, NAMESPACES
 
-SDKS = (
-    "anthropic",
-    "openai",
-    "mcp",
-    "genai_prices",
-    "opentelemetry",
-    "tiktoken",
-    "jinja2",
-)
+SDKS = ("anthropic", "openai", "mcp", "genai_prices", "opentelemetry", "tiktoken", "jinja2")
 
 
 def write(root: str, agent: str, count: str) -> dict[str, object]:
@@ -39,9 +31,7 @@ def write(root: str, agent: str, count: str) -> dict[str, object]:
 
         def append(place: int) -> None:
             try:
-                ids.append(
-                    agent_memory.append(body, NAMESPACES[place % len(NAMESPACES)]).id
-                )
+                ids.append(agent_memory.append(body, NAMESPACES[place % len(NAMESPACES)]).id)
             except synapse.SynapseError as error:
                 errors.append(str(error))
 
@@ -131,10 +121,7 @@ def view(root: str, agent: str, budget: str) -> dict[str, int]:
 
     with synapse.open(root) as mem:
         shown = mem.as_agent(agent).briefing(int(budget))
-    return {
-        "tokenizers": int("tiktoken" in sys.modules),
-        "included": len(shown.included),
-    }
+    return {"tokenizers": int("tiktoken" in sys.modules), "included": len(shown.included)}
 
 
 def hold(root: str, agent: str) -> dict[str, int]:
@@ -217,9 +204,7 @@ def _most() -> int:
     """
     try:
         with open("/proc/self/status") as file:
-            return next(
-                int(line.split()[1]) << 10 for line in file if line.startswith("VmHWM:")
-            )
+            return next(int(line.split()[1]) << 10 for line in file if line.startswith("VmHWM:"))
     except (OSError, StopIteration):
         import resource
 

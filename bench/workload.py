@@ -17,13 +17,7 @@ DAY = 86_400_000_000
 DAYS = 30
 BODY = 380
 SUBTREES = {
-    "projects": (
-        "alpha/backend",
-        "alpha/frontend",
-        "beta/backend",
-        "beta/qa",
-        "gamma/docs",
-    ),
+    "projects": ("alpha/backend", "alpha/frontend", "beta/backend", "beta/qa", "gamma/docs"),
     "decisions": ("architecture", "interfaces", "security", "process", "tooling"),
     "blockers": ("alpha", "beta", "gamma", "infra", "release"),
     "status": ("frontend", "backend", "qa", "devops", "design"),
@@ -32,9 +26,7 @@ SUBTREES = {
     "design": ("tokens", "components", "copy/landing", "icons", "layout"),
     "team": ("alpha", "beta", "gamma", "retro/weekly", "onboarding"),
 }
-NAMESPACES = tuple(
-    f"{top}/{below}" for top, parts in SUBTREES.items() for below in parts
-)
+NAMESPACES = tuple(f"{top}/{below}" for top, parts in SUBTREES.items() for below in parts)
 TTLS = {
     "projects": "30d",
     "decisions": "90d",
@@ -117,13 +109,7 @@ def people() -> list[Person]:
     found += [Person(id, "project-lead", 80, (id[5:],), _globs(dice)) for id in LEADS]
     for place, id in enumerate(ENGINEERS):
         found.append(
-            Person(
-                id,
-                "engineer",
-                60,
-                (TEAMS[place % 3],),
-                GLOBS if id == READER else _globs(dice),
-            )
+            Person(id, "engineer", 60, (TEAMS[place % 3],), GLOBS if id == READER else _globs(dice))
         )
     found += [
         Person(id, "specialist", 40, (TEAMS[place],), _globs(dice))
@@ -146,9 +132,7 @@ def items(count: int, end: int, seed: int = 7) -> Iterator[Item]:
         yield item
 
 
-def _item(
-    dice: random.Random, id: str, at: int, pool: list[str], last: dict[str, str]
-) -> Item:
+def _item(dice: random.Random, id: str, at: int, pool: list[str], last: dict[str, str]) -> Item:
     popular = min(int(dice.expovariate(1 / 12)), len(NAMESPACES) - 1)
     namespace = NAMESPACES[popular] if dice.random() < 0.5 else dice.choice(NAMESPACES)
     return Item(
@@ -173,11 +157,7 @@ def _addressee(dice: random.Random) -> str:
     chance = dice.random()
     if chance < 0.8:
         return "all"
-    return (
-        f"team:{dice.choice(TEAMS)}"
-        if chance < 0.9
-        else f"agent:{dice.choice(WRITERS)}"
-    )
+    return f"team:{dice.choice(TEAMS)}" if chance < 0.9 else f"agent:{dice.choice(WRITERS)}"
 
 
 def bodies(count: int = 4_096) -> list[str]:
@@ -190,9 +170,7 @@ def _body(dice: random.Random) -> str:
     while len(text) < BODY:
         words = dice.choices(WORDS, cum_weights=_WEIGHTS, k=dice.randint(6, 14))
         text += (
-            " ".join(words).capitalize()
-            + _detail(dice)
-            + (".\n" if dice.random() < 0.3 else ". ")
+            " ".join(words).capitalize() + _detail(dice) + (".\n" if dice.random() < 0.3 else ". ")
         )
     return text[:BODY].rstrip()
 
@@ -215,6 +193,4 @@ def planted(dice: random.Random, body: str) -> str:
 
 
 def _globs(dice: random.Random) -> tuple[str, ...]:
-    return tuple(
-        dice.sample((*(f"{top}/*" for top in SUBTREES), *NAMESPACES), len(GLOBS))
-    )
+    return tuple(dice.sample((*(f"{top}/*" for top in SUBTREES), *NAMESPACES), len(GLOBS)))

@@ -49,17 +49,13 @@ def append(ground: Ground) -> Iterator[Row]:
                 write()
                 reader.unread()
 
-            yield from _beside(
-                ground, "append and somebody's unread count", raw, write_and_count
-            )
+            yield from _beside(ground, "append and somebody's unread count", raw, write_and_count)
         finally:
             pipe.close()
             raw.close()
 
 
-def _beside(
-    ground: Ground, name: str, raw: Raw, write: Callable[[], object]
-) -> Iterator[Row]:
+def _beside(ground: Ground, name: str, raw: Raw, write: Callable[[], object]) -> Iterator[Row]:
     acts: tuple[Callable[[], object], ...] = (raw.linked, raw.line, write)
     seconds: list[list[float]] = [[], [], []]
     for _ in range(BLOCKS):
@@ -69,10 +65,7 @@ def _beside(
     beside = Beside("synced file, link, directory", linked.p50)
     yield Row(name, ground.size, own.values("p95"), beside, DURABLE)
     yield Row(
-        f"{name}: against a synced line",
-        ground.size,
-        own.values(),
-        Beside("synced line", line.p50),
+        f"{name}: against a synced line", ground.size, own.values(), Beside("synced line", line.p50)
     )
 
 
@@ -81,12 +74,8 @@ def writer(mem: synapse.Memory) -> Callable[[], object]:
 
     def write() -> None:
         chance = dice.random()
-        priority = (
-            "critical" if chance < 0.02 else "important" if chance < 0.2 else "info"
-        )
-        agent_memory.append(
-            dice.choice(texts), dice.choice(NAMESPACES), priority=priority
-        )
+        priority = "critical" if chance < 0.02 else "important" if chance < 0.2 else "info"
+        agent_memory.append(dice.choice(texts), dice.choice(NAMESPACES), priority=priority)
 
     return write
 
@@ -100,19 +89,9 @@ def crew(ground: Ground) -> Iterator[Row]:
     ids = [id for answer in answers for id in answer["ids"]]
     errors = [error for answer in answers for error in answer["errors"]]
     values = {"per_s": rate} | timing.values("p95")
-    values |= {
-        "failures": float(len(errors)),
-        "doubled": float(len(ids) - len(set(ids))),
-    }
+    values |= {"failures": float(len(errors)), "doubled": float(len(ids) - len(set(ids)))}
     beside = Beside(f"{CREW} syncing lines", bare[1])
-    yield Row(
-        f"{CREW} writers",
-        ground.size,
-        values,
-        beside,
-        TOGETHER,
-        errors[0] if errors else "",
-    )
+    yield Row(f"{CREW} writers", ground.size, values, beside, TOGETHER, errors[0] if errors else "")
 
 
 def together(roles: list[tuple[str, ...]]) -> tuple[Timing, float, list[Any]]:
@@ -124,9 +103,7 @@ def together(roles: list[tuple[str, ...]]) -> tuple[Timing, float, list[Any]]:
         child.tell(one, repr(start))
     answers = [child.answer(one) for one in children]
     seconds = [taken for answer in answers for taken in answer["seconds"]]
-    took = max(answer["ended"] for answer in answers) - min(
-        answer["began"] for answer in answers
-    )
+    took = max(answer["ended"] for answer in answers) - min(answer["began"] for answer in answers)
     return Timing(seconds), len(seconds) / took, answers
 
 
@@ -136,9 +113,7 @@ def pipe(ground: Ground) -> Iterator[Row]:
         raw = os.path.join(os.path.dirname(ground.root), f"bell-{ground.size}")
         timing, lost, bare = heard(mem, ground.root, raw)
         beside = Beside("synced line, named pipe", bare.p50)
-        yield Row(
-            "bell", ground.size, timing.values() | {"lost": float(lost)}, beside, RUNG
-        )
+        yield Row("bell", ground.size, timing.values() | {"lost": float(lost)}, beside, RUNG)
         log = mem.store.log
         assert isinstance(log, FilesLog)
         log.pipes = os.path.join(ground.root, ".index", "nowhere")

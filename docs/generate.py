@@ -36,11 +36,7 @@ PROMISE = re.compile(r"^\| [PO]\d+ \| .+ \|$", re.MULTILINE)
 # -- settings --------------------------------------------------------------------------------------
 
 
-FILES = {
-    "synapse.yaml": keys.SETTINGS,
-    "agents/{id}.yaml": keys.AGENT,
-    "team.yaml": keys.TEAM,
-}
+FILES = {"synapse.yaml": keys.SETTINGS, "agents/{id}.yaml": keys.AGENT, "team.yaml": keys.TEAM}
 FIRST = {
     "agents/{id}.yaml": "agent.engine agent.model subscriptions.read subscriptions.write",
     "synapse.yaml": (
@@ -65,8 +61,7 @@ def settings() -> Iterator[str]:
     for title, table in FILES.items():
         yield from ("", f"## {title}", "")
         yield from rows(
-            ("key", "what it says"),
-            [(f"`{path}`", text) for path, text in table.items()],
+            ("key", "what it says"), [(f"`{path}`", text) for path, text in table.items()]
         )
 
 
@@ -99,9 +94,7 @@ def verbs(groups: Mapping[str, str], table: Mapping[str, Verb]) -> Iterator[str]
         yield from ("", f"### {title}")
         for verb in named:
             yield from one_verb(
-                f"{verb.program} {verb.name}",
-                parser_of(verb, options_of(verb)),
-                verb.example,
+                f"{verb.program} {verb.name}", parser_of(verb, options_of(verb)), verb.example
             )
 
 
@@ -116,18 +109,10 @@ def suite() -> Iterator[str]:
         yield from one_verb(f"brain-suite {name}", parser, "")
 
 
-def one_verb(
-    title: str, parser: argparse.ArgumentParser, example: str
-) -> Iterator[str]:
+def one_verb(title: str, parser: argparse.ArgumentParser, example: str) -> Iterator[str]:
     """Yield the section of one verb."""
     summary = parser.description or ""
-    yield from (
-        "",
-        f"#### {title}",
-        "",
-        f"{summary[:1].upper()}{summary[1:].rstrip('.')}.",
-        "",
-    )
+    yield from ("", f"#### {title}", "", f"{summary[:1].upper()}{summary[1:].rstrip('.')}.", "")
     if title in NOTES:
         yield from (NOTES[title], "")
     if example:
@@ -152,16 +137,11 @@ def arguments(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
 
 def agent_tools() -> Iterator[str]:
     """Yield the table of the tools that an agent may be offered, and what each takes."""
-    named = [
-        (tool.name, tool.schema) for tool in (SPAWN, WAIT, *tools.TOOLS, *tools.CLIENTS)
-    ]
+    named = [(tool.name, tool.schema) for tool in (SPAWN, WAIT, *tools.TOOLS, *tools.CLIENTS)]
     cells = []
     for name, schema in named:
         required = schema.get("required", ())
-        takes = [
-            f"`{key}`" if key in required else f"[`{key}`]"
-            for key in schema["properties"]
-        ]
+        takes = [f"`{key}`" if key in required else f"[`{key}`]" for key in schema["properties"]]
         cells.append((f"`{name}`", ", ".join(takes) or "nothing"))
     yield from rows(("tool", "arguments; those in brackets may be left out"), cells)
 
@@ -203,10 +183,7 @@ def layers() -> dict[str, list[list[str]]]:
             lines[container] = contract["layers"]
         if "containers" not in contract:
             roots = contract["layers"]
-    return {
-        root: [re.findall(r"\w+", line) for line in lines.get(root, ())]
-        for root in roots
-    }
+    return {root: [re.findall(r"\w+", line) for line in lines.get(root, ())] for root in roots}
 
 
 def drawing() -> str:
@@ -265,9 +242,7 @@ def routes() -> Iterator[str]:
             assert isinstance(route, APIRoute | APIWebSocketRoute)
             keyed = "once" in getattr(route.endpoint, "__annotations__", {})
             said = " ".join(cleandoc(route.endpoint.__doc__ or "").split())
-            how = (
-                sorted(route.methods) if isinstance(route, APIRoute) else ["WebSocket"]
-            )
+            how = sorted(route.methods) if isinstance(route, APIRoute) else ["WebSocket"]
             place = f"`{' '.join(how)} {prefix}{route.path}`"
             tag = str(part.router.tags[0])
             tables.setdefault(tag, []).append((place, said, "key" if keyed else ""))
@@ -304,12 +279,10 @@ def renewed(text: str) -> str:
 
 def pages() -> dict[Path, str]:
     """Return every file that has generated parts, with the text that it should have."""
-    texts = {
-        path: path.read_text(encoding="utf-8") for path in sorted(DOCS.rglob("*.md"))
+    texts = {path: path.read_text(encoding="utf-8") for path in sorted(DOCS.rglob("*.md"))}
+    return {path: renewed(text) for path, text in texts.items() if MARKED.search(text)} | {
+        LAYERS: drawing()
     }
-    return {
-        path: renewed(text) for path, text in texts.items() if MARKED.search(text)
-    } | {LAYERS: drawing()}
 
 
 def main() -> None:

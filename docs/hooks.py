@@ -37,9 +37,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(
-    markdown: str, page: Page, config: MkDocsConfig, files: Files
-) -> str:
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Return the text with its links to files of the repository turned into links of the site."""
     places = {place: source for source, place in INCLUDED.items()}
     here = page.file.src_uri

@@ -33,16 +33,12 @@ CHAPTERS = (
     Chapter(
         "The memory",
         "synapse",
-        tuple(
-            "Memory AgentMemory Mail RemoteMemory SharedMemoryStore UnifiedBrain".split()
-        ),
+        tuple("Memory AgentMemory Mail RemoteMemory SharedMemoryStore UnifiedBrain".split()),
     ),
     Chapter("Values of the memory", "synapse", tuple(VALUES.split())),
     Chapter("Run agents", "orchestrator", tuple(orchestrator.__all__)),
     Chapter("Tools of your own", "orchestrator.tools", ("tool_of", "Shares")),
-    Chapter(
-        "Agents by a script", "orchestrator.engines.scripted", ("Scripted", "Move")
-    ),
+    Chapter("Agents by a script", "orchestrator.engines.scripted", ("Scripted", "Move")),
     Chapter("Limits", "orchestrator.spend.limits", ("Limits",)),
 )
 OLDER = {"Seat"}  # names that others stand for today
@@ -71,11 +67,7 @@ def _section(module: str, name: str, thing: Any) -> Iterator[str]:
     yield from (*_paragraphs(thing), "")
     if is_value:
         fields = [
-            (
-                f"`{field}`",
-                f"`{_plain(thing.__annotations__[field])}`",
-                _default(thing, field),
-            )
+            (f"`{field}`", f"`{_plain(thing.__annotations__[field])}`", _default(thing, field))
             for field in thing._fields
         ]
         yield from rows(("field", "type", "default"), fields)
@@ -92,10 +84,7 @@ def _members(kind: type) -> Iterator[tuple[str, str]]:
         if isinstance(member, property):
             yield f"`{name}`", " ".join(_paragraphs(member.fget))
         elif isinstance(member, classmethod | staticmethod):
-            yield (
-                f"`{kind.__name__}.{name}{_signature(getattr(kind, name))}`",
-                _line(member),
-            )
+            yield (f"`{kind.__name__}.{name}{_signature(getattr(kind, name))}`", _line(member))
         elif inspect.isfunction(member):
             if member.__name__ != name.rpartition(".")[2]:
                 yield f"`{name}`", f"The same as `{member.__name__}`."
@@ -127,15 +116,11 @@ def _signature(thing: Any, bound: bool = False) -> str:
         if value.kind is value.KEYWORD_ONLY and not starred:
             parts.append("*")
         star = {value.VAR_POSITIONAL: "*", value.VAR_KEYWORD: "**"}.get(value.kind, "")
-        note = (
-            "" if value.annotation is value.empty else f": {_plain(value.annotation)}"
-        )
+        note = "" if value.annotation is value.empty else f": {_plain(value.annotation)}"
         default = "" if value.default is value.empty else f" = {_repr(value.default)}"
         parts.append(f"{star}{value.name}{note}{default}")
     result = signature.return_annotation
-    gives = (
-        "" if isinstance(thing, type) or result is signature.empty else _plain(result)
-    )
+    gives = "" if isinstance(thing, type) or result is signature.empty else _plain(result)
     return f"({', '.join(parts)})" + (f" -> {gives}" if gives else "")
 
 

@@ -42,10 +42,7 @@ def main() -> int:
         with (
             workspace(root) as memory,
             served(
-                Serving(memory, TokenFile(place(root)), True),
-                root,
-                0,
-                lambda text: None,
+                Serving(memory, TokenFile(place(root)), True), root, 0, lambda text: None
             ) as address,
             sync_playwright() as driver,
         ):

@@ -17,11 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Result", "RunEvent", "Supervisor", "Task", "Team"]
 
 PROMPTS = "jinja2"  # without which nobody is spawned
-_HOME = {
-    "RunEvent": "sessions.events",
-    "Supervisor": "supervisor",
-    "Team": "team",
-}
+_HOME = {"RunEvent": "sessions.events", "Supervisor": "supervisor", "Team": "team"}
 
 
 def __getattr__(name: str) -> object:

@@ -104,9 +104,7 @@ class Daemon(SessionDaemon):
         """Go on with the team whose runs these are, where they are a team's: with what its plan has
         after them."""
         try:
-            run = await self.supervisor.memory_thread(
-                self.supervisor.run_store.known, root
-            )
+            run = await self.supervisor.memory_thread(self.supervisor.run_store.known, root)
             await go_on(self.supervisor, run)
         except SynapseError as error:
             if self.note is not None:

@@ -28,9 +28,7 @@ SETTINGS = f"""
 prices: {{{MODEL}: {{input: 3.0, output: 15.0}}}}
 limits: {{day: {{usd: 10.0}}}}
 """
-PATIENCE = (
-    600.0  # seconds that an agent thinks, unless something that it is told ends it
-)
+PATIENCE = 600.0  # seconds that an agent thinks, unless something that it is told ends it
 PACE = 0.2  # seconds that a turn takes, so that a reader can follow
 LINES = 600  # of each part of the code that an engineer reads
 
@@ -46,15 +44,9 @@ _HEAR = ("critical", "important")
 _READ = ("api/*", "decisions/*", "blockers/*", "projects/*", "status/*")
 _WRITE = ("status/*", "blockers/*", "projects/*")
 TEAM = (
-    synapse.Agent(
-        LEAD, role="project-lead", department="product", read=("*",), notify=_HEAR
-    ),
-    synapse.Agent(
-        API, department="backend", read=_READ, write=("api/*", *_WRITE), notify=_HEAR
-    ),
-    synapse.Agent(
-        WEB, department="frontend", read=_READ, write=("ui/*", *_WRITE), notify=_HEAR
-    ),
+    synapse.Agent(LEAD, role="project-lead", department="product", read=("*",), notify=_HEAR),
+    synapse.Agent(API, department="backend", read=_READ, write=("api/*", *_WRITE), notify=_HEAR),
+    synapse.Agent(WEB, department="frontend", read=_READ, write=("ui/*", *_WRITE), notify=_HEAR),
 )
 TASKS = {
     LEAD: "Keep the web shop in one piece: decide where two engineers contradict.",
@@ -108,8 +100,7 @@ STEPS = {
         Step(_call("run_tests", part="users")),
         Step(_propose(CURSORS), after=(DECIDED,)),
         Step(
-            Move("/v2/users is served, with cursors; 14 tests pass.", takes=PACE),
-            after=(RULING,),
+            Move("/v2/users is served, with cursors; 14 tests pass.", takes=PACE), after=(RULING,)
         ),
     ),
     WEB: (
@@ -117,14 +108,10 @@ STEPS = {
         Step(_write(f"status/{PROJECT}", MOVING), after=(CHANGE,)),
         Step(_call("run_tests", part="users")),
         Step(_write(f"blockers/{PROJECT}", QUESTION, "critical", to=OPERATOR)),
-        Step(
-            _write(f"status/{PROJECT}", DECIDED, "important"),
-            after=(f"(from: {OPERATOR}",),
-        ),
+        Step(_write(f"status/{PROJECT}", DECIDED, "important"), after=(f"(from: {OPERATOR}",)),
         Step(_propose(NUMBERS), after=(CURSORS,)),
         Step(
-            Move("A page for each user, on /v2/users, as you decided.", takes=PACE),
-            after=(RULING,),
+            Move("A page for each user, on /v2/users, as you decided.", takes=PACE), after=(RULING,)
         ),
     ),
 }

@@ -70,9 +70,7 @@ class EnginePool:
             raise NotNamed(agent.id)
         return name
 
-    def for_task(
-        self, task: Task, agent: Agent, defaults: EngineDefaults
-    ) -> tuple[str, Engine]:
+    def for_task(self, task: Task, agent: Agent, defaults: EngineDefaults) -> tuple[str, Engine]:
         """Return the engine that does a task, and its name; NotNamed where there is none."""
         name = task.engine or agent.engine or defaults.engine
         if name is None:
@@ -122,8 +120,7 @@ def check_engines(engine: object, engines: Mapping[str, object]) -> None:
     """Raise InvalidEntry where one of these is no engine."""
     if engine is not None and not isinstance(engine, str | Engine):
         raise InvalidEntry(
-            f"engine is {engine!r:.60}: write the name of one, such as anthropic,"
-            f" or give an engine"
+            f"engine is {engine!r:.60}: write the name of one, such as anthropic, or give an engine"
         )
     for value in engines.values():
         if not isinstance(value, Engine):

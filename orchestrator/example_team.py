@@ -23,12 +23,8 @@ def play(seen: Seen) -> str:
         ("a project lead", _lead),
         ("test what others", _qa),
     )
-    task = next(
-        message.text for message in reversed(seen.messages) if message.label == "task"
-    )
-    view = "\n".join(
-        message.text for message in seen.messages if message.label != "task"
-    )
+    task = next(message.text for message in reversed(seen.messages) if message.label == "task")
+    view = "\n".join(message.text for message in seen.messages if message.label != "task")
     script = next((act for mark, act in scripts if mark in first), _engineer)
     return script(task, view)
 
@@ -62,7 +58,5 @@ def _qa(task: str, view: str) -> str:
 
 def _shown(view: str) -> str:
     """Return what of the memory stands in a prompt."""
-    entries = [
-        f"{namespace} by {agent}" for namespace, _, agent in _ENTRY.findall(view)
-    ]
+    entries = [f"{namespace} by {agent}" for namespace, _, agent in _ENTRY.findall(view)]
     return f"My prompt shows of the memory: {', '.join(entries) or 'nothing'}."

@@ -9,13 +9,7 @@ from typing import NamedTuple
 
 from orchestrator.prompts import selection
 from orchestrator.prompts.fence import SECRET_BYTES, secret
-from orchestrator.prompts.opening import (
-    Means,
-    by_default,
-    histories,
-    opened,
-    registered,
-)
+from orchestrator.prompts.opening import Means, by_default, histories, opened, registered
 from orchestrator.prompts.receipt import Receipt
 from orchestrator.prompts.render import Prompt
 from orchestrator.prompts.templates import Templates
@@ -42,11 +36,7 @@ class Preview(NamedTuple):
 
 
 def preview(
-    memory: Memory,
-    task: Task,
-    engine: str | None,
-    takes_tools: bool,
-    model: str | None,
+    memory: Memory, task: Task, engine: str | None, takes_tools: bool, model: str | None
 ) -> Preview:
     """Return how this task would begin on this engine, if it were begun now; as on any that takes
     tools where none is named.
@@ -59,9 +49,7 @@ def preview(
     model = task.model or agent.model or model
     counter = Counter(model, ratio=Ratios(root).of(model))
     past = histories(Runs(store)).get((role, engine or ""), [])
-    means = Means(
-        by_default, "auto", _secret(root), Templates(store.root), counter, past
-    )
+    means = Means(by_default, "auto", _secret(root), Templates(store.root), counter, past)
     run, agent_memory = _run(task, role, store.clock()), memory.as_agent(agent.id)
     prompt, receipt, *_ = opened(run, agent, None, agent_memory, means, not takes_tools)
     expected = selection.expected(role, past)
@@ -71,9 +59,7 @@ def preview(
         if price is None:
             return Preview(prompt, receipt, engine, model, None, expected.turns, None)
         longest = task.max_reply or MAX_REPLY
-        turn = prices.worst(
-            price, counter.theirs(sum(receipt.tokens.values())), longest
-        )
+        turn = prices.worst(price, counter.theirs(sum(receipt.tokens.values())), longest)
         total = prices.worst(
             price._replace(written=price.input), counter.theirs(int(expected.work)), 0
         )
@@ -86,30 +72,13 @@ def _run(task: Task, role: str, now: int) -> Run:
     overrides = {key: value for key, value in task._asdict().items() if key != "text"}
     fields = {"role": role, "task": task.text, "asked": overrides}
     return Run(
-        id,
-        task.agent,
-        task.project,
-        None,
-        id,
-        0,
-        0,
-        "running",
-        None,
-        None,
-        1,
-        now,
-        0,
-        fields,
+        id, task.agent, task.project, None, id, 0, 0, "running", None, None, 1, now, 0, fields
     )
 
 
 def _price(memory: Memory, model: str | None) -> prices.Price | None:
     price_list = prices.declared(dict(memory.store.settings.other))
-    return (
-        prices.price(model, at=memory.store.clock(), given=price_list)
-        if model
-        else None
-    )
+    return prices.price(model, at=memory.store.clock(), given=price_list) if model else None
 
 
 def _secret(root: str) -> bytes:

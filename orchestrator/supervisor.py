@@ -162,9 +162,7 @@ class Supervisor:
         async with self:
             started = self.run_store.store.clock()
             parent_run = (
-                None
-                if parent is None
-                else await self.memory_thread(self.run_store.known, parent)
+                None if parent is None else await self.memory_thread(self.run_store.known, parent)
             )
             try:
                 run = await self.start(task, parent=parent_run, id=id)
@@ -178,9 +176,7 @@ class Supervisor:
             result = await self._result(run, patient=False)
             return result._replace(repeated=how_old)
 
-    async def start(
-        self, task: Task, *, parent: Run | None = None, id: str | None = None
-    ) -> Run:
+    async def start(self, task: Task, *, parent: Run | None = None, id: str | None = None) -> Run:
         """Start a task; `result` waits for it. Return the run that is at this work already, where
         its process is gone, or, with `once`, the run that does it or just did.
         """
@@ -189,9 +185,7 @@ class Supervisor:
             raise InvalidEntry(f"id is {id!r:.60}: write the name of a run")
         id = id or self._new_id(task.agent, parent)
         is_live = parent is not None and parent.id in self._lives
-        defaults = self.engine_pool.defaults(
-            parent.needs if parent and is_live else None
-        )
+        defaults = self.engine_pool.defaults(parent.needs if parent and is_live else None)
         if not self.memory_thread.inline:
             await self.engine_pool.load_for(task, defaults)
         admit, engine_of = self.run_store.admission.admit, self.engine_pool.for_task
@@ -214,9 +208,7 @@ class Supervisor:
                 break
             recovered, waiting = await self.recover(current.root)
             if run.id in waiting and not patient:
-                raise Conflict(
-                    WAITS.format(run=run.id, why=waiting[run.id]), run=run.id
-                )
+                raise Conflict(WAITS.format(run=run.id, why=waiting[run.id]), run=run.id)
             if not recovered:
                 await asyncio.sleep(LOOK_EVERY / 2)
         if life is not None:
@@ -274,9 +266,7 @@ class Supervisor:
                     self.server_tools += tools
             if not self.memory_thread.inline:
                 loop = asyncio.get_running_loop()
-                self._listener = Listener(
-                    self.run_store.store, lambda: soon(loop, self._notify)
-                )
+                self._listener = Listener(self.run_store.store, lambda: soon(loop, self._notify))
                 self._upkeep = Upkeep(self.run_store.store, lambda: bool(self._lives))
         return self
 
@@ -369,9 +359,7 @@ class Supervisor:
                     span.failed(outcome.status)
         except Exception as error:
             outcome = await self.memory_thread(self.run_store.failed, run, error)
-        result: Result = await self.memory_thread(
-            self.run_store.close_run, run, outcome, session
-        )
+        result: Result = await self.memory_thread(self.run_store.close_run, run, outcome, session)
         self.events.emit(run, "done", result.text or result.why, result=result)
         parent = self.sessions.get(run.parent or "")
         if parent is not None and result.status == "blocked":
@@ -385,9 +373,7 @@ class Supervisor:
             self.run_store.prepare_session, run, engine, not self.sessions
         )
         about = parts.folder, parts.config, parts.recorded
-        session = Session(
-            run, engine, *about, self.run_store.memory.store.clock, self.events
-        )
+        session = Session(run, engine, *about, self.run_store.memory.store.clock, self.events)
         handlers: dict[str, Handler] = {}
         if engine.takes_tools:
             context = ToolContext(

@@ -76,9 +76,7 @@ class Team(NamedTuple):
                 f"{path} is not there; `orchestrator init` writes an example", id=path
             ) from error
         except (OSError, ValueError) as error:  # no text, or no name of a file
-            raise InvalidEntry(
-                f"{path!r} cannot be read: {error}", path=path
-            ) from error
+            raise InvalidEntry(f"{path!r} cannot be read: {error}", path=path) from error
         try:
             if problem:
                 raise InvalidEntry(f"it is not taken: {problem}")
@@ -88,11 +86,7 @@ class Team(NamedTuple):
         return team_of(fields, path)
 
     async def run(
-        self,
-        supervisor: Supervisor,
-        brief: str,
-        project: str = "general",
-        once: bool = False,
+        self, supervisor: Supervisor, brief: str, project: str = "general", once: bool = False
     ) -> Report:
         """Do what the brief asks for. With `once`, work that is under way or was just done is not
         done again; nor is that of a team whose process is gone before it came to its end.
@@ -104,9 +98,7 @@ class Team(NamedTuple):
             for id in (self.lead, *self.engineers, *filter(None, (self.cto, self.qa))):
                 agent = await supervisor.memory_thread(supervisor.run_store.agent, id)
                 engines[id] = supervisor.engine_pool.name_for(agent)
-            work = _Work(
-                self, supervisor, brief, project, once, engines[self.lead] in MODELS
-            )
+            work = _Work(self, supervisor, brief, project, once, engines[self.lead] in MODELS)
             return await work.to_its_end()
 
 
@@ -128,9 +120,7 @@ def team_of(fields: Mapping[str, Any], path: str = "team.yaml") -> Team:
     fields = {name: value for name, value in fields.items() if name in Team._fields}
     if fields.get("memory_tools") not in (None, *MODES):
         problems.append(f"memory_tools: write one of {', '.join(MODES)}")
-    problems += [
-        f"{name} is missing" for name in ("lead", "engineers") if not fields.get(name)
-    ]
+    problems += [f"{name} is missing" for name in ("lead", "engineers") if not fields.get(name)]
     engineers = fields.get("engineers") or []
     if not isinstance(engineers, list):
         problems.append("engineers: write a list such as [eng-a, eng-b]")
@@ -142,13 +132,9 @@ def team_of(fields: Mapping[str, Any], path: str = "team.yaml") -> Team:
     if not isinstance(models, dict):
         problems.append("models: write `engine: model` lines")
     if problems:
-        raise InvalidEntry(
-            f"{path}: {'; '.join(problems)}", path=path, problems=problems
-        )
+        raise InvalidEntry(f"{path}: {'; '.join(problems)}", path=path, problems=problems)
     values = {name: value for name, value in fields.items() if value is not None}
-    return Team(
-        **(values | {"engineers": tuple(map(str, engineers)), "models": models})
-    )
+    return Team(**(values | {"engineers": tuple(map(str, engineers)), "models": models}))
 
 
 class _Work:
@@ -199,9 +185,7 @@ class _Work:
             )
         else:
             text = f"{self.brief}\n\n{self._roster()}"
-        result = await self._do(
-            team.cto or team.lead, text, memory_tools=team.memory_tools
-        )
+        result = await self._do(team.cto or team.lead, text, memory_tools=team.memory_tools)
         descendants = await self.supervisor.memory_thread(
             lambda: self.supervisor.run_store.runs.all(root=result.run)
         )
@@ -249,8 +233,7 @@ class _Work:
         if tests[0].status != "done":  # the newest stands first
             return _ended(tests[0])
         return await self._unseen(
-            [run.id for run in tests],
-            [run.fields.get("entry") for run in engineer_runs],
+            [run.id for run in tests], [run.fields.get("entry") for run in engineer_runs]
         )
 
     def _roster(self) -> str:
@@ -284,9 +267,7 @@ class _Work:
             return Report("blocked", str(error), tuple(self.runs), None, str(error))
         tasks = parts(text)
         if problem := self._problem(tasks):
-            return Report(
-                "blocked", problem, tuple(self.runs), plan, problem.rstrip(".")
-            )
+            return Report("blocked", problem, tuple(self.runs), plan, problem.rstrip("."))
         results = await asyncio.gather(
             *(
                 self._try(item.agent, item.task, planned.run, f"part {n}")
@@ -299,9 +280,7 @@ class _Work:
             return self._so_far(waiting, plan=plan)
         unseen = ""
         if team.qa:
-            tested = await self._do(
-                team.qa, self._testing(results), planned.run, "test", role="qa"
-            )
+            tested = await self._do(team.qa, self._testing(results), planned.run, "test", role="qa")
             unseen = (
                 await self._unseen([tested.run], [result.entry for result in results])
                 if tested.done
@@ -323,20 +302,14 @@ class _Work:
         if nobody is not None:
             why = _nobody(nobody)
             return Report("blocked", report.text, tuple(self.runs), plan, why)
-        return Report(
-            "blocked" if unseen else "done", report.text, tuple(self.runs), plan, unseen
-        )
+        return Report("blocked" if unseen else "done", report.text, tuple(self.runs), plan, unseen)
 
     async def _plan(self, planned: Result) -> tuple[str | None, str]:
         """Return the entry of the lead's plan, and its text. One that was played is no entry."""
         if planned.played:
             return None, planned.text
         plan: tuple[str, str] = await self.supervisor.memory_thread(
-            plans.of_run,
-            self.supervisor.run_store.memory,
-            planned,
-            self.team.lead,
-            self.project,
+            plans.of_run, self.supervisor.run_store.memory, planned, self.team.lead, self.project
         )
         return plan
 
@@ -346,9 +319,7 @@ class _Work:
         """
         results = sorted({str(entry) for entry in entries if entry})
         unread = (
-            await self.supervisor.memory_thread(
-                self.supervisor.run_store.seen, tests, results
-            )
+            await self.supervisor.memory_thread(self.supervisor.run_store.seen, tests, results)
             if results
             else ()
         )
@@ -382,11 +353,7 @@ class _Work:
         )
 
     def _reporting(self, made: Iterable[Result]) -> str:
-        tested = (
-            f"\nTested by {self.team.qa}: {_line(self.runs[-1])}"
-            if self.team.qa
-            else ""
-        )
+        tested = f"\nTested by {self.team.qa}: {_line(self.runs[-1])}" if self.team.qa else ""
         return (
             f"Report on project {self.project}. The memory has what came of each"
             f" task:\n{_listed(made)}{tested}\n\n"
@@ -401,19 +368,12 @@ class _Work:
             if ended.why
             else f"{who} is {ended.status}"
         )
-        return Report(
-            ended.status, text or ended.text or ended.why, tuple(self.runs), plan, why
-        )
+        return Report(ended.status, text or ended.text or ended.why, tuple(self.runs), plan, why)
 
     # -- one run -----------------------------------------------------------------------
 
     async def _do(
-        self,
-        agent: str,
-        text: str,
-        parent: str | None = None,
-        part: str = "",
-        **about: Any,
+        self, agent: str, text: str, parent: str | None = None, part: str = "", **about: Any
     ) -> Result:
         result = await self._try(agent, text, parent, part, **about)
         self.runs.append(result)
@@ -430,11 +390,7 @@ class _Work:
             bounds |= {"team": self._begun()}
             if id is None:
                 bounds["once"] = self.once or await self.supervisor.memory_thread(
-                    briefs.is_interrupted,
-                    self.supervisor.run_store,
-                    agent,
-                    text,
-                    self.project,
+                    briefs.is_interrupted, self.supervisor.run_store, agent, text, self.project
                 )
         else:
             id = name(agent, self.root, "team", part)

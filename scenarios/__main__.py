@@ -33,14 +33,7 @@ from scenarios.data.faults import fault
 from scenarios.data.files import BrokenScenario, library, load
 from scenarios.measure import retrieval
 from scenarios.play import calibrate, harness, rerun
-from scenarios.play.agents.live import (
-    CLIENTS,
-    Broken,
-    Live,
-    Offer,
-    missing,
-    missing_program,
-)
+from scenarios.play.agents.live import CLIENTS, Broken, Live, Offer, missing, missing_program
 from scenarios.play.lint import example, problems
 from scenarios.report import compare_reports, markdown, recorded, report
 from scenarios.report.recorded import RETRIEVAL, BrokenData
@@ -99,9 +92,7 @@ def _complain(error: Exception, as_json: bool) -> None:
     message = fault(error) if isinstance(error, OSError) else str(error)
     failure = {"error": {"type": type(error).__name__, "message": message}}
     print(
-        json.dumps(failure, ensure_ascii=False)
-        if as_json
-        else f"brain-suite: {message}",
+        json.dumps(failure, ensure_ascii=False) if as_json else f"brain-suite: {message}",
         file=sys.stderr,
     )
 
@@ -121,9 +112,7 @@ def _new(args: argparse.Namespace) -> int:
     path = args.file or f"{args.id}.yaml"
     with open(path, "x", encoding="utf-8") as file:
         file.write(example(args.id))
-    print(
-        f"{path}; check it with `brain-suite lint {path}`, play it with `brain-suite run {path}`"
-    )
+    print(f"{path}; check it with `brain-suite lint {path}`, play it with `brain-suite run {path}`")
     return GOOD
 
 
@@ -141,26 +130,13 @@ def _lint(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    names = (
-        list(library())
-        if "all" in args.scenario
-        else list(dict.fromkeys(args.scenario))
-    )
+    names = list(library()) if "all" in args.scenario else list(dict.fromkeys(args.scenario))
     arms = args.arms.split(",") if args.arms else None
     cell = dict(pair(text) for text in args.set)
     grid, full = args.grid, args.full
     measured = parameters.load(args.params) if args.params else None
     request = Wanted(
-        names,
-        arms,
-        args.runs,
-        args.seed,
-        cell,
-        grid,
-        full,
-        args.retrieval,
-        args.prompts,
-        measured,
+        names, arms, args.runs, args.seed, cell, grid, full, args.retrieval, args.prompts, measured
     )
     if args.live and (why := _not_live(args)):
         print(f"brain-suite: skipped: {why}", file=sys.stderr)
@@ -186,11 +162,7 @@ def _calibrate(args: argparse.Namespace) -> int:
     if args.command and args.live not in CLIENTS:
         raise Broken(f"--command is for a client: --live {', '.join(CLIENTS)}")
     client = args.live in CLIENTS and args.cassette_mode != "replay"
-    if (
-        why := missing_program(args.live, args.command, os.environ)
-        if client
-        else _not_live(args)
-    ):
+    if why := missing_program(args.live, args.command, os.environ) if client else _not_live(args):
         print(f"brain-suite: skipped: {why}", file=sys.stderr)
         return SKIPPED
     with _asked(args, args.command) as live:
@@ -239,9 +211,7 @@ def _verify(args: argparse.Namespace) -> int:
     ledger_path = report.ledger_beside(args.report)
     recount = texts.recount(ledger_path)
     differences += recount.differences if recount else ()
-    replayed = (
-        rerun.rerun(ledger_path, args.scenario, args.jobs) if args.replay else None
-    )
+    replayed = rerun.rerun(ledger_path, args.scenario, args.jobs) if args.replay else None
     differences += replayed.differences if replayed else ()
     print(*differences, sep="\n", end="\n" * bool(differences))
     for line in _not_checked(recount, replayed):
@@ -259,18 +229,12 @@ def _verify(args: argparse.Namespace) -> int:
         f" {table['run']['ledger'][:16]}"
     )
     if recount and not recount.missing:
-        print(
-            f"ok: {recount.segments} counts of tokens follow from {recount.texts} texts"
-        )
+        print(f"ok: {recount.segments} counts of tokens follow from {recount.texts} texts")
     if replayed and replayed.runs:
-        print(
-            f"ok: {replayed.runs} runs were played again, and are the same to the byte"
-        )
+        print(f"ok: {replayed.runs} runs were played again, and are the same to the byte")
     recorded_parts = table.get("recorded", {})
     if away := recorded.missing(recorded_parts, args.retrieval):
-        print(
-            f"not checked: retrieval: nothing lies at {away}; say where it is: --retrieval FILE"
-        )
+        print(f"not checked: retrieval: nothing lies at {away}; say where it is: --retrieval FILE")
     elif RETRIEVAL in recorded_parts:
         print(
             f"ok: retrieval follows from the data"
@@ -279,9 +243,7 @@ def _verify(args: argparse.Namespace) -> int:
     return GOOD
 
 
-def _not_checked(
-    recount: texts.Recount | None, replayed: rerun.Rerun | None
-) -> Iterator[str]:
+def _not_checked(recount: texts.Recount | None, replayed: rerun.Rerun | None) -> Iterator[str]:
     if recount and recount.missing:
         yield f"tokens, by the texts of their prompts: {recount.missing}"
     for line in replayed.skipped if replayed else ():
@@ -290,9 +252,7 @@ def _not_checked(
 
 def _compare(args: argparse.Namespace) -> int:
     changes = list(
-        compare_reports.changes(
-            report.read(args.before), report.read(args.after), args.tolerance
-        )
+        compare_reports.changes(report.read(args.before), report.read(args.after), args.tolerance)
     )
     for change in changes:
         print(change.line)
@@ -302,9 +262,7 @@ def _compare(args: argparse.Namespace) -> int:
 
 
 def _arguments(every: bool) -> argparse.ArgumentParser:
-    parser = Parser(
-        prog="brain-suite", description="What coordination costs and saves, measured."
-    )
+    parser = Parser(prog="brain-suite", description="What coordination costs and saves, measured.")
     verbs = parser.add_subparsers(required=True, metavar="VERB")
     if not every:
         parser.epilog = "`brain-suite help --all` lists all verbs."
@@ -323,45 +281,25 @@ def _arguments(every: bool) -> argparse.ArgumentParser:
     new = verb("new", _new, "write a scenario of your own, explained, to begin with")
     new.add_argument("id", metavar="ID")
     new.add_argument(
-        "file",
-        nargs="?",
-        metavar="FILE",
-        help="where to; else ID.yaml here. What is there stays",
+        "file", nargs="?", metavar="FILE", help="where to; else ID.yaml here. What is there stays"
     )
-    lint = verb(
-        "lint", _lint, "what is wrong with scenarios: names, cycles, values that leak"
-    )
+    lint = verb("lint", _lint, "what is wrong with scenarios: names, cycles, values that leak")
     lint.add_argument(
-        "scenario",
-        nargs="*",
-        metavar="ID|FILE",
-        help="these; else all that come with this",
+        "scenario", nargs="*", metavar="ID|FILE", help="these; else all that come with this"
     )
     running_options(verb("run", _run, "play a scenario and report on it"))
     jobs = verb("report", _report, "write a report again, from its ledger")
-    jobs.add_argument(
-        "report", metavar="REPORT", help="report.json, or the folder that it lies in"
-    )
+    jobs.add_argument("report", metavar="REPORT", help="report.json, or the folder that it lies in")
     text = "print the product beside the best rival of each scenario, as Markdown; write nothing"
     jobs.add_argument("--table", action="store_true", help=text)
     jobs_option(jobs)
-    jobs = verb(
-        "verify",
-        _verify,
-        "make every number of a report again from the ledger beside it",
-    )
-    jobs.add_argument(
-        "report", metavar="REPORT", help="report.json, or the folder that it lies in"
-    )
+    jobs = verb("verify", _verify, "make every number of a report again from the ledger beside it")
+    jobs.add_argument("report", metavar="REPORT", help="report.json, or the folder that it lies in")
     text = "play every run again as well, and compare: the same seed has to give the same ledger"
     jobs.add_argument("--replay", action="store_true", help=text)
     text = "with --replay: a scenario that is not in the library; may be given several times"
-    jobs.add_argument(
-        "--scenario", action="append", default=[], metavar="FILE", help=text
-    )
-    conversations_option(
-        jobs, "where the conversations lie now; else where the report says"
-    )
+    jobs.add_argument("--scenario", action="append", default=[], metavar="FILE", help=text)
+    conversations_option(jobs, "where the conversations lie now; else where the report says")
     jobs_option(jobs)
     both = verb(
         "compare",
@@ -378,17 +316,14 @@ def _arguments(every: bool) -> argparse.ArgumentParser:
         help="default: %(default)s",
     )
     text = (
-        "measure on a real model how agents read, search, claim and note, for `run"
-        " --params` (L2)"
+        "measure on a real model how agents read, search, claim and note, for `run --params` (L2)"
     )
     text += "; on a coding client, what its last message shows: p_read and heeds"
     measure = verb("calibrate", _calibrate, text)
     calibrate.options(measure)
     model_options(measure, required=True)
     record = verb(
-        "record",
-        _run,
-        "play a scenario with a real model, and keep every call on a cassette (L2)",
+        "record", _run, "play a scenario with a real model, and keep every call on a cassette (L2)"
     )
     running_options(record)
     record.set_defaults(live="anthropic", cassette="cassette.jsonl")
@@ -399,9 +334,7 @@ def _arguments(every: bool) -> argparse.ArgumentParser:
         " (needs the client)"
     )
     clients.options(verb("clients", _clients, text))
-    shells = verb(
-        "completion", _completion, "print the completion script for bash or zsh"
-    )
+    shells = verb("completion", _completion, "print the completion script for bash or zsh")
     shells.add_argument("shell", choices=completion.SHELLS)
     shells.set_defaults(verbs=verbs.choices)
     return parser

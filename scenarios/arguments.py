@@ -14,9 +14,7 @@ def two(text: str) -> tuple[float, float]:
     try:
         one, second = map(float, text.split(","))
     except ValueError as error:
-        raise Broken(
-            f"--price {text}: is not IN,OUT, in dollars per million tokens"
-        ) from error
+        raise Broken(f"--price {text}: is not IN,OUT, in dollars per million tokens") from error
     return one, second
 
 
@@ -38,17 +36,10 @@ def _count(text: str) -> int:
 
 
 def running_options(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("scenario", nargs="+", metavar="ID|FILE|all", help="several make one report")
+    verb.add_argument("--arms", metavar="A,B", help="these arms; else those of the scenario")
     verb.add_argument(
-        "scenario", nargs="+", metavar="ID|FILE|all", help="several make one report"
-    )
-    verb.add_argument(
-        "--arms", metavar="A,B", help="these arms; else those of the scenario"
-    )
-    verb.add_argument(
-        "--runs",
-        type=_count,
-        metavar="N",
-        help="so many seeds; else as many as the scenario says",
+        "--runs", type=_count, metavar="N", help="so many seeds; else as many as the scenario says"
     )
     verb.add_argument("--seed", type=int, metavar="N", help="the first seed")
     verb.add_argument(
@@ -59,10 +50,7 @@ def running_options(verb: argparse.ArgumentParser) -> None:
         help="another value of a parameter",
     )
     verb.add_argument(
-        "--no-grid",
-        dest="grid",
-        action="store_false",
-        help="the scenario's own parameters alone",
+        "--no-grid", dest="grid", action="store_false", help="the scenario's own parameters alone"
     )
     verb.add_argument(
         "--full",
@@ -70,25 +58,17 @@ def running_options(verb: argparse.ArgumentParser) -> None:
         help="as many runs in the grid; more where a scenario has more",
     )
     verb.add_argument(
-        "--params",
-        metavar="FILE",
-        help="parameters of agents as `calibrate` measured them (L0)",
+        "--params", metavar="FILE", help="parameters of agents as `calibrate` measured them (L0)"
     )
     model_options(verb)
     conversations_option(
-        verb,
-        "conversations to be measured as well, as `retrieval` reads them, for the report (L1)",
+        verb, "conversations to be measured as well, as `retrieval` reads them, for the report (L1)"
     )
     text = "keep the texts of all prompts beside the ledger, so that tokens can be counted again"
     verb.add_argument("--prompts", action="store_true", help=text)
+    verb.add_argument("--quiet", action="store_true", help="do not tell how far it has got")
     verb.add_argument(
-        "--quiet", action="store_true", help="do not tell how far it has got"
-    )
-    verb.add_argument(
-        "--out",
-        default="brain-suite",
-        metavar="DIR",
-        help="where to; default: %(default)s",
+        "--out", default="brain-suite", metavar="DIR", help="where to; default: %(default)s"
     )
     jobs_option(verb)
 
@@ -105,18 +85,11 @@ def model_options(verb: argparse.ArgumentParser, required: bool = False) -> None
         + "; a client: begin no session that would, by the dearest so far" * required
     )
     verb.add_argument(
-        "--max-usd",
-        type=float,
-        default=1.0,
-        metavar="X",
-        help=f"{text}; default: %(default)s",
+        "--max-usd", type=float, default=1.0, metavar="X", help=f"{text}; default: %(default)s"
     )
     text = "never take more tokens, sent and received"
     verb.add_argument(
-        "--max-tokens",
-        type=int,
-        metavar="N",
-        help=f"{text}; else the dollars alone limit it",
+        "--max-tokens", type=int, metavar="N", help=f"{text}; else the dollars alone limit it"
     )
     verb.add_argument(
         "--price",
@@ -124,9 +97,7 @@ def model_options(verb: argparse.ArgumentParser, required: bool = False) -> None
         help="dollars per million tokens, of a model without a list price",
     )
     verb.add_argument(
-        "--cassette",
-        metavar="FILE",
-        help="keep every call there, and play what is there",
+        "--cassette", metavar="FILE", help="keep every call there, and play what is there"
     )
     text = (
         "replay: ask nobody; new: ask for what is not there; once: there must be none"
@@ -141,9 +112,5 @@ def conversations_option(verb: argparse.ArgumentParser, about: str) -> None:
 
 def jobs_option(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
-        "--jobs",
-        type=_count,
-        default=os.cpu_count() or 1,
-        metavar="N",
-        help="processes",
+        "--jobs", type=_count, default=os.cpu_count() or 1, metavar="N", help="processes"
     )

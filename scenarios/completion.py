@@ -35,9 +35,7 @@ complete -o filenames -F _brain_suite brain-suite
 """
 
 
-def script(
-    shell: str, verbs: dict[str, argparse.ArgumentParser], scenarios: list[str]
-) -> str:
+def script(shell: str, verbs: dict[str, argparse.ArgumentParser], scenarios: list[str]) -> str:
     """Return the script: verbs, their options, the values of options that have choices, and
     scenarios.
     """

@@ -34,9 +34,7 @@ class Progress:
         full = self.done * WIDTH // self.total
         passed = self.clock() - self.began
         seconds = passed / self.done * (self.total - self.done) if self.done else 0.0
-        remaining = (
-            f"{seconds:.0f} s left" if self.done < self.total else f"{passed:.0f} s"
-        )
+        remaining = f"{seconds:.0f} s left" if self.done < self.total else f"{passed:.0f} s"
         text = f"{'█' * full}{'·' * (WIDTH - full)} {self.done}/{self.total} runs, {remaining}"
         return f"{text}  {what}"[:79]
 

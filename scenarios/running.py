@@ -84,9 +84,7 @@ def play(wanted: Wanted, folder: str, jobs: int, out: TextIO) -> Report:
     recorded = _recorded(wanted, out)
     samples_of, digest = _written(orders, played(orders, jobs), folder, out)
     run = about() | {"live": not_live(os.environ)} | _measured(wanted)
-    return _reported(
-        list(scenarios.values()), wanted, samples_of, digest, run, folder, recorded
-    )
+    return _reported(list(scenarios.values()), wanted, samples_of, digest, run, folder, recorded)
 
 
 def play_live(wanted: Wanted, live: Live, folder: str, out: TextIO) -> Report:
@@ -105,11 +103,7 @@ def play_live(wanted: Wanted, live: Live, folder: str, out: TextIO) -> Report:
             f"{', '.join(scripted)}: says how scripted agents behave, and a model does as it does: "
             "leave out --set and --params of it, or --live"
         )
-    orders = [
-        order
-        for name, item in scenarios.items()
-        for order in _in_blocks(item, name, wanted)
-    ]
+    orders = [order for name, item in scenarios.items() for order in _in_blocks(item, name, wanted)]
     recorded = _recorded(wanted, out)
     samples_of, digest = _written(orders, _asked(orders, scenarios, live), folder, out)
     stopped = (
@@ -121,9 +115,7 @@ def play_live(wanted: Wanted, live: Live, folder: str, out: TextIO) -> Report:
         raise Broken(stopped)
     cassette = {"played": live.cassette.hits, "asked": live.cassette.asked}
     run = about() | {"cassette": cassette} | ({"stopped": stopped} if stopped else {})
-    return _reported(
-        list(scenarios.values()), wanted, samples_of, digest, run, folder, recorded
-    )
+    return _reported(list(scenarios.values()), wanted, samples_of, digest, run, folder, recorded)
 
 
 def _recorded(wanted: Wanted, out: TextIO) -> Table:
@@ -164,14 +156,11 @@ def _in_blocks(scenario: Scenario, name: str, wanted: Wanted) -> Iterator[Order]
         arms = available(scenario, wanted.arms)
         Random(f"{scenario.id} {seed}").shuffle(arms)
         yield from (
-            Order(name, arm, seed, tuple(wanted.cell.items()), wanted.prompts)
-            for arm in arms
+            Order(name, arm, seed, tuple(wanted.cell.items()), wanted.prompts) for arm in arms
         )
 
 
-def _asked(
-    orders: Sequence[Order], known: Mapping[str, Scenario], live: Live
-) -> Iterator[Played]:
+def _asked(orders: Sequence[Order], known: Mapping[str, Scenario], live: Live) -> Iterator[Played]:
     """Run after run, until the money is spent."""
     count = Counts()
     for order in orders:
@@ -195,12 +184,9 @@ def _reported(
     recorded: Table,
 ) -> Report:
     scenarios = {
-        scenario.id: report.described(scenario, wanted.arms or scenario.arms)
-        for scenario in known
+        scenario.id: report.described(scenario, wanted.arms or scenario.arms) for scenario in known
     }
-    thresholds = list(
-        chain.from_iterable(report.thresholds_of(scenario) for scenario in known)
-    )
+    thresholds = list(chain.from_iterable(report.thresholds_of(scenario) for scenario in known))
     report_made = report.made(found, scenarios, thresholds, digest, run, recorded)
     leave(report_made, folder)
     return report_made
@@ -220,9 +206,7 @@ def _written(
             keep(run.texts)
             digest.update(run.text.encode())
             yield run.text
-            progress.step(
-                f"{order.scenario} {order.arm} {ledger.cell_name(dict(order.cell))}"
-            )
+            progress.step(f"{order.scenario} {order.arm} {ledger.cell_name(dict(order.cell))}")
 
     os.makedirs(folder, exist_ok=True)
     unfinished = os.path.join(folder, UNFINISHED)
@@ -247,10 +231,7 @@ def leave(made: Report, folder: str) -> None:
 
 def about() -> dict[str, Any]:
     """Return what does not follow from a ledger: the version of the product."""
-    return {
-        "version": version("synapse-orchestrator"),
-        "git": commit(os.path.dirname(__file__)),
-    }
+    return {"version": version("synapse-orchestrator"), "git": commit(os.path.dirname(__file__))}
 
 
 def commit(folder: str) -> str | None:
@@ -260,9 +241,7 @@ def commit(folder: str) -> str | None:
     try:
         head = _git(folder, "rev-parse", "HEAD")
         return head + (
-            "+"
-            if _git(folder, "status", "--porcelain", "--untracked-files=no", ".")
-            else ""
+            "+" if _git(folder, "status", "--porcelain", "--untracked-files=no", ".") else ""
         )
     except (OSError, subprocess.SubprocessError):
         return None
@@ -282,9 +261,7 @@ def _git(folder: str, *arguments: str) -> str:
 
 def code_of(made: Mapping[str, Any]) -> int:
     """Return the exit code: a gate that was missed, all that were judged met, or none judged."""
-    judged = [
-        verdict["met"] for verdict in made["verdicts"] if verdict["met"] is not None
-    ]
+    judged = [verdict["met"] for verdict in made["verdicts"] if verdict["met"] is not None]
     return MISSED if not all(judged) else GOOD if judged else SKIPPED
 
 
@@ -295,7 +272,5 @@ def shown(made: Report, folder: str) -> Iterator[str]:
     yield f"{made.table['run']['runs']} runs, ledger {made.table['run']['ledger'][:16]}"
     files = (*report.FILES, texts.FILE)
     yield from (
-        f"  {os.path.join(folder, name)}"
-        for name in sorted(os.listdir(folder))
-        if name in files
+        f"  {os.path.join(folder, name)}" for name in sorted(os.listdir(folder)) if name in files
     )

@@ -63,15 +63,11 @@ def of_recorded(path: str, talks: str | None) -> list[str]:
     """Return where a report and the recorded conversations disagree, as far as these are there."""
     recorded_parts = report.read(path).get("recorded", {})
     return list(
-        different(
-            "recorded", recorded_parts, recorded.again(recorded_parts, talks), "data"
-        )
+        different("recorded", recorded_parts, recorded.again(recorded_parts, talks), "data")
     )
 
 
-def different(
-    where: str, reported: Any, is_so: Any, by: str = "ledger"
-) -> Iterator[str]:
+def different(where: str, reported: Any, is_so: Any, by: str = "ledger") -> Iterator[str]:
     """Yield every place in which two trees of plain values differ."""
     if isinstance(reported, dict) and isinstance(is_so, dict):
         for name in dict.fromkeys((*reported, *is_so)):
@@ -82,11 +78,7 @@ def different(
                 )
             else:
                 yield from different(f"{where}.{name}", reported[name], is_so[name], by)
-    elif (
-        isinstance(reported, list)
-        and isinstance(is_so, list)
-        and len(reported) == len(is_so)
-    ):
+    elif isinstance(reported, list) and isinstance(is_so, list) and len(reported) == len(is_so):
         for number, (one, second) in enumerate(zip(reported, is_so, strict=True)):
             yield from different(f"{where}[{number}]", one, second, by)
     elif type(reported) is not type(is_so) or reported != is_so:
@@ -106,25 +98,17 @@ def _other_kinds(table: Table) -> Iterator[str]:
 
 def _other_thresholds(table: Table, made: Report) -> Iterator[str]:
     """Thresholds that are not those of the scenario that was played."""
-    scenarios = {
-        scenario.id: text for text in library().values() for scenario in [load(text)]
-    }
+    scenarios = {scenario.id: text for text in library().values() for scenario in [load(text)]}
     for name in made.study.scenarios:
         played = made.study.of(name, made.study.arms(name)[0])[0]
-        if (
-            name not in table["scenarios"]
-            or table["scenarios"][name]["digest"] != played.digest
-        ):
+        if name not in table["scenarios"] or table["scenarios"][name]["digest"] != played.digest:
             yield f"scenarios.{name}: is not the scenario that was played"
         elif (
             name in scenarios
-            and (own := load(scenarios[name], dict(played.cell))).digest
-            == played.digest
+            and (own := load(scenarios[name], dict(played.cell))).digest == played.digest
         ):
             thresholds = [
-                threshold
-                for threshold in table["thresholds"]
-                if threshold["scenario"] == name
+                threshold for threshold in table["thresholds"] if threshold["scenario"] == name
             ]
             yield from different(
                 f"thresholds of {name}",

@@ -45,16 +45,7 @@ if TYPE_CHECKING:
     from synapse.model.agents import Agent, Skill
     from synapse.model.entry import Draft, Entry
     from synapse.model.message import Message, Thread
-    from synapse.model.results import (
-        Event,
-        Fate,
-        Hit,
-        Hits,
-        Page,
-        Problem,
-        Rebuilt,
-        Report,
-    )
+    from synapse.model.results import Event, Fate, Hit, Hits, Page, Problem, Rebuilt, Report
     from synapse.model.settings import Settings
     from synapse.system.discovery import find
     from synapse.view.view import View
@@ -120,16 +111,7 @@ _HOMES = {
     "model.settings": ("Settings",),
     "model.entry": ("Draft", "Entry"),
     "model.message": ("Message", "Thread"),
-    "model.results": (
-        "Event",
-        "Fate",
-        "Hit",
-        "Hits",
-        "Page",
-        "Problem",
-        "Rebuilt",
-        "Report",
-    ),
+    "model.results": ("Event", "Fate", "Hit", "Hits", "Page", "Problem", "Rebuilt", "Report"),
     "system.discovery": ("find",),
     "view.view": ("View",),
 }

@@ -9,27 +9,13 @@ from synapse.access import review
 from synapse.access.gate import Access, after
 from synapse.access.writer import Writer
 from synapse.authority import admit, check_when, may_close, may_replace, may_say
-from synapse.errors import (
-    Conflict,
-    Forbidden,
-    InvalidEntry,
-    InvalidQuery,
-    NotFound,
-    QueueFull,
-)
+from synapse.errors import Conflict, Forbidden, InvalidEntry, InvalidQuery, NotFound, QueueFull
 from synapse.index.reading import asks_again
 from synapse.model import kinds
 from synapse.model.agents import Agent
 from synapse.model.dates import When
 from synapse.model.dates import since as parse_since
-from synapse.model.entry import (
-    Draft,
-    Entry,
-    addressees,
-    check_priority,
-    parse_ttl,
-    words,
-)
+from synapse.model.entry import Draft, Entry, addressees, check_priority, parse_ttl, words
 from synapse.model.records import Guard, Record, all_of, entry_of
 from synapse.model.results import Event, Fate, Hits, Page, UnreadPage
 from synapse.search import pages
@@ -46,17 +32,13 @@ Names = str | Iterable[str] | None
 PAGES = 64
 
 
-@asks_again(
-    *"staged read briefing later search unread get fate".split(),
-)
+@asks_again(*"staged read briefing later search unread get fate".split())
 @checked
 class AgentMemory:
     """One agent at the memory, or the operator, who sees everything, rules on all and writes none;
     with a run, the agent in that incarnation of it, a member of the run's project."""
 
-    def __init__(
-        self, store: Store, id: str, run: str | None = None, epoch: int = 0
-    ) -> None:
+    def __init__(self, store: Store, id: str, run: str | None = None, epoch: int = 0) -> None:
         self.store = store
         self.id = id
         self.writer = Writer(store, id, run, epoch)
@@ -120,9 +102,7 @@ class AgentMemory:
             once=once,
         )
 
-    def write(
-        self, draft: Draft, *, once: str | None = None, unless: Guard | None = None
-    ) -> Entry:
+    def write(self, draft: Draft, *, once: str | None = None, unless: Guard | None = None) -> Entry:
         """Write what a draft says, of whatever kind, as this agent, where the guard holds. A
         message, a fact or an atom brings its id.
         """
@@ -160,8 +140,7 @@ class AgentMemory:
                 raise
             limit = self.store.settings.staging_limit
             raise QueueFull(
-                f"{limit} entries wait for review; approve or reject some first",
-                limit=limit,
+                f"{limit} entries wait for review; approve or reject some first", limit=limit
             ) from error
 
     def resolve(
@@ -180,9 +159,7 @@ class AgentMemory:
         if note:
             may_say(agent, "give a note of its own to resolve")
         fields = {"entry": id} | ({"note": note} if note else {})
-        self.writer.write(
-            Record.new("resolve", self.id, fields), once=once, unless=unless
-        )
+        self.writer.write(Record.new("resolve", self.id, fields), once=once, unless=unless)
         return after(partial(self.access.entry, id), entry)
 
     def vouch(self, id: str) -> Entry:
@@ -214,12 +191,7 @@ class AgentMemory:
         return review.file(self.access, words(ids), "restore", reason)
 
     def claim(
-        self,
-        work: str,
-        *,
-        minutes: int = 30,
-        note: str | None = None,
-        once: str | None = None,
+        self, work: str, *, minutes: int = 30, note: str | None = None, once: str | None = None
     ) -> Claim:
         """Lease a piece of work, or extend one's own lease: nobody else gets it until it ends.
         Conflict says who holds it and until when. A lease ends with the run that took it.
@@ -294,9 +266,7 @@ class AgentMemory:
         if mark:
             self.access.writing_agent()
             if page or not unread:
-                self.writer.shown(
-                    [entry.id for entry in page], page.visible, page.cursor, "read"
-                )
+                self.writer.shown([entry.id for entry in page], page.visible, page.cursor, "read")
         return page
 
     def _current(self, asked: tuple[Any, ...]) -> Page:
@@ -305,9 +275,7 @@ class AgentMemory:
         with self.store.snapshot() as snap:
             true_at, until, page = self._pages.get(asked, (None, 0, None))
             if page is None or true_at != snap.mark or now >= until:
-                page, until = pages.page(
-                    self.store, self.access.agent(), snap, now, *asked
-                )
+                page, until = pages.page(self.store, self.access.agent(), snap, now, *asked)
                 page.entries = tuple(self.access.opened(page.entries))
                 if len(self._pages) >= PAGES:
                     self._pages.clear()
@@ -321,11 +289,7 @@ class AgentMemory:
         if agent is None:
             raise Forbidden("the operator has no inbox; ask as an agent")
         return news.unread(
-            self.store,
-            agent,
-            pages.filters(self.store.clock(), *asked),
-            budget,
-            self.access.opened,
+            self.store, agent, pages.filters(self.store.clock(), *asked), budget, self.access.opened
         )
 
     def briefing(
@@ -380,10 +344,7 @@ class AgentMemory:
             self.access.noticed_ids(entry.id for entry in view.included)
         if mark:
             self.writer.shown(
-                view.shown,
-                len(view.included) + len(view.left_out),
-                view.cursor,
-                "briefing",
+                view.shown, len(view.included) + len(view.left_out), view.cursor, "briefing"
             )
         return view
 
@@ -420,9 +381,7 @@ class AgentMemory:
         from synapse.search.search import Asked, find
 
         self.store.look()
-        filters = Asked(
-            limit, namespace, kind, author, priority, tag, since, until, when, archived
-        )
+        filters = Asked(limit, namespace, kind, author, priority, tag, since, until, when, archived)
         hits = find(self.store, self.access.agent(), query, filters, mode)
         self.access.noticed(hit.entry for hit in hits)
         opened = self.access.opened(hit.entry for hit in hits)
@@ -444,11 +403,7 @@ class AgentMemory:
         return count
 
     def follow(
-        self,
-        since: When = None,
-        *,
-        critical: bool = False,
-        timeout: float | None = None,
+        self, since: When = None, *, critical: bool = False, timeout: float | None = None
     ) -> Iterator[Event]:
         """Return entries of others as they come, each once, from a cursor on, or a time (None: from
         now on).
@@ -473,11 +428,7 @@ class AgentMemory:
         """
         with self.store.snapshot(look=True) as snap:
             fate = snap.fate(self.access.entry(id), self.store.clock())
-            return (
-                fate
-                if fate is None or self.access.may_name(fate.by)
-                else fate._replace(by="")
-            )
+            return fate if fate is None or self.access.may_name(fate.by) else fate._replace(by="")
 
 
 def start_cursor(store: Store, since: When = None) -> int:
@@ -490,8 +441,7 @@ def start_cursor(store: Store, since: When = None) -> int:
             since = min(snap.floor(parse_since(since, store.clock())), end)
     if since is not None and since > end:
         raise InvalidQuery(
-            f"cursor {since} is beyond the log's end, {end}: it is another log's,"
-            f" or this was cut"
+            f"cursor {since} is beyond the log's end, {end}: it is another log's, or this was cut"
         )
     return end if since is None else since
 

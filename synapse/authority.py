@@ -60,8 +60,7 @@ def check_form(draft: Draft) -> Draft:
     check_priority(draft.priority)
     if draft.scope not in SCOPES:
         raise InvalidEntry(
-            f"scope {draft.scope!r} is not one of {', '.join(SCOPES)}",
-            scope=draft.scope,
+            f"scope {draft.scope!r} is not one of {', '.join(SCOPES)}", scope=draft.scope
         )
     if draft.pii and draft.scope != "encrypted":
         raise NoKey(
@@ -78,9 +77,7 @@ def check_form(draft: Draft) -> Draft:
     if draft.ttl is not None:
         parse_ttl(draft.ttl)
     if draft.kind == kinds.MESSAGE and draft.topic:
-        raise InvalidEntry(
-            "a message has no topic: it is in a thread, and has a subject"
-        )
+        raise InvalidEntry("a message has no topic: it is in a thread, and has a subject")
     extra = kinds.check(draft.kind, draft.namespace, draft.more, draft.priority)
     to = addressees(draft.addressees)
     if extra is draft.more and (body, to) == (draft.body, draft.addressees):
@@ -96,9 +93,7 @@ def check_when(draft: Draft) -> None:
         check(draft)
 
 
-def admit(
-    draft: Draft, agent: Agent | None, settings: Settings, *, trust: str = "local"
-) -> Entry:
+def admit(draft: Draft, agent: Agent | None, settings: Settings, *, trust: str = "local") -> Entry:
     """Return the entry that the draft becomes, stamped with who wrote it; Forbidden where its
     author may not write.
 
@@ -165,16 +160,12 @@ def _ttl(draft: Draft, settings: Settings) -> str:
     return ns.default_ttl(draft.namespace, settings.ttl)
 
 
-def may_write(
-    agent: Agent, namespace: str, settings: Settings, action: str = "write"
-) -> None:
+def may_write(agent: Agent, namespace: str, settings: Settings, action: str = "write") -> None:
     """Raise Forbidden where the agent may not write. What everybody recalls takes authority too,
     whatever the agent's patterns say.
     """
     declared = agent.write or ()
-    if not ns.matches_any(declared, namespace) and not ns.matches_any(
-        agent.writes, namespace
-    ):
+    if not ns.matches_any(declared, namespace) and not ns.matches_any(agent.writes, namespace):
         raise refusal(agent, namespace, action)
     if not ns.matches(GLOBAL, namespace):
         return
@@ -195,9 +186,7 @@ def refusal(agent: Agent, namespace: str, action: str = "write") -> Forbidden:
     """Return the error of an agent that may not write there; it names where it may."""
     places = (f"{folder}/{name}/*" for name in agent.memberships for folder in PLACES)
     extra = (
-        glob
-        for glob in places
-        if not ns.matches_any(agent.write or (), glob.removesuffix("/*"))
+        glob for glob in places if not ns.matches_any(agent.write or (), glob.removesuffix("/*"))
     )
     allowed = (*(agent.write or ()), *dict.fromkeys(extra))
     place, _, project = namespace.partition("/")
@@ -218,11 +207,7 @@ def may_replace(agent: Agent, old: Entry, new: Entry) -> None:
     message is replaced by its own author alone."""
     if not ns.matches_any(agent.writes, old.namespace):
         raise refusal(agent, old.namespace, f"supersede {old.id}")
-    if kinds.MESSAGE in (old.kind, new.kind) and (
-        old.author,
-        old.kind,
-        old.more.get("thread"),
-    ) != (
+    if kinds.MESSAGE in (old.kind, new.kind) and (old.author, old.kind, old.more.get("thread")) != (
         new.author,
         new.kind,
         new.more.get("thread"),
@@ -264,12 +249,7 @@ def may_rule(agent: Agent, entry: Entry, settings: Settings, action: str) -> Non
 
 
 def may_vouch(
-    agent: Agent | None,
-    entry: Entry,
-    authority: int,
-    settings: Settings,
-    *,
-    derived: bool,
+    agent: Agent | None, entry: Entry, authority: int, settings: Settings, *, derived: bool
 ) -> None:
     """Refuse an agent that may not have an unverified entry believed: it could write the entry
     itself, without review, and has no less than the `authority` that the entry gets there.
@@ -338,9 +318,7 @@ def may_restore(
     if other is None and by != OPERATOR:
         return  # the nightly job's, or of an agent that is no more
     rank = authority_in(agent, entry.namespace, settings.flat)
-    least = (
-        101 if other is None else authority_in(other, entry.namespace, settings.flat)
-    )
+    least = 101 if other is None else authority_in(other, entry.namespace, settings.flat)
     if agent.id != by and rank < least:
         raise Forbidden(
             f"agent {agent.id} may not restore {entry.id}: {by} filed it away, and stands higher;"
@@ -412,9 +390,7 @@ def wakes(entry: Entry, agent: Agent) -> bool:
     name.
     """
     is_own = entry.of_run_of(agent.id)
-    subscribed = RANK[entry.priority] <= max(
-        (RANK[p] for p in agent.notify), default=-1
-    )
+    subscribed = RANK[entry.priority] <= max((RANK[p] for p in agent.notify), default=-1)
     believed = entry.trust != "unverified" and not is_merged(entry)
     return subscribed and believed and not is_own and visible(entry, agent)
 
@@ -422,11 +398,7 @@ def wakes(entry: Entry, agent: Agent) -> bool:
 def is_merged(entry: Entry) -> bool:
     """Return whether the consolidation made the entry of others. The author's name is reserved, and
     an unverified entry is not believed."""
-    return (
-        entry.author == CONSOLIDATOR
-        and entry.trust != "unverified"
-        and MERGED in entry.tags
-    )
+    return entry.author == CONSOLIDATOR and entry.trust != "unverified" and MERGED in entry.tags
 
 
 def judge(
@@ -455,9 +427,7 @@ def judge(
             continue
         older, newer = (rival, new) if rival.seq < new.seq else (new, rival)
         if _same_author(newer, older):
-            effects.append(
-                Effect(older.seq, "replaced by its author", newer.seq, NEVER)
-            )
+            effects.append(Effect(older.seq, "replaced by its author", newer.seq, NEVER))
         elif rival.authority > new.authority:
             effects.append(_outranked(new, rival))
         elif rival.authority < new.authority:
@@ -480,10 +450,7 @@ def _outranked(loser: Entry, winner: Entry) -> Effect:
 
 
 def _dispute(one: Entry, other: Entry) -> list[Effect]:
-    return [
-        Effect(one.seq, "disputed", other.seq),
-        Effect(other.seq, "disputed", one.seq),
-    ]
+    return [Effect(one.seq, "disputed", other.seq), Effect(other.seq, "disputed", one.seq)]
 
 
 def _check_texts(draft: Draft, body: str) -> None:

@@ -78,9 +78,7 @@ def take(mem: Memory, directory: str, keep: int | None = None) -> Snapshot:
         raise InvalidQuery("keep 1 snapshot or more", keep=keep)
     directory = os.path.abspath(os.path.expanduser(directory))
     root = mem.store.root
-    if root is not None and (directory + os.sep).startswith(
-        os.path.abspath(root) + os.sep
-    ):
+    if root is not None and (directory + os.sep).startswith(os.path.abspath(root) + os.sep):
         raise InvalidQuery(
             f"{directory} is in the workspace itself: what takes one would take the other",
             dir=directory,
@@ -88,11 +86,9 @@ def take(mem: Memory, directory: str, keep: int | None = None) -> Snapshot:
     mem.store.look(force=True)
     snapshot = _or_store_error(directory, lambda: _written(mem, directory))
     if keep is not None:
-        for old in [
-            results
-            for results in listed(directory)
-            if results.origin == snapshot.origin
-        ][:-keep]:
+        for old in [results for results in listed(directory) if results.origin == snapshot.origin][
+            :-keep
+        ]:
             # first, so that none is half there
             os.unlink(os.path.join(old.path, MANIFEST))
             sync_directory(old.path)
@@ -108,30 +104,19 @@ def check(path: str) -> Snapshot:
     try:
         lines = _read(os.path.join(path, LOG))
         digests = {
-            name: sha256(_bytes(os.path.join(path, FILES, name)))
-            for name in manifest["files"]
+            name: sha256(_bytes(os.path.join(path, FILES, name))) for name in manifest["files"]
         }
     except (InvalidEntry, UnicodeDecodeError, OSError) as error:
         raise StoreCorrupt(f"{path} is damaged: {error}", path=path) from error
-    wrong = [
-        name for name, digest in digests.items() if digest != manifest["files"][name]
-    ]
+    wrong = [name for name, digest in digests.items() if digest != manifest["files"][name]]
     if (lines.records, lines.head) != (manifest["records"], manifest["head"]):
         wrong.insert(0, LOG)
     if wrong:
         raise StoreCorrupt(
-            f"{path} is damaged: {', '.join(wrong)} is not what was written",
-            path=path,
-            files=wrong,
+            f"{path} is damaged: {', '.join(wrong)} is not what was written", path=path, files=wrong
         )
     return Snapshot(
-        path,
-        lines.records,
-        lines.head,
-        lines.origin,
-        lines.at,
-        manifest["taken"],
-        digests,
+        path, lines.records, lines.head, lines.origin, lines.at, manifest["taken"], digests
     )
 
 
@@ -154,9 +139,7 @@ def restore(mem: Memory, path: str) -> Snapshot:
             lambda: _place(os.path.join(path, FILES), str(mem.store.root), names),
         )
         mem.store.declared_settings = None  # its file is another one now
-        mem.store.sign(
-            *(name for name in names if name == "synapse.yaml" or name in declared)
-        )
+        mem.store.sign(*(name for name in names if name == "synapse.yaml" or name in declared))
     with open(os.path.join(path, LOG), encoding="utf-8", newline="\n") as lines:
         lines_in(mem.store, lines)
     return snapshot
@@ -228,8 +211,7 @@ def _written(mem: Memory, directory: str) -> Snapshot:
         name = mem.store.settings.name
         moment = f"{time[:10]}T{time[11:19].replace(':', '')}.{time[20:26]}Z"
         final = os.path.join(
-            directory,
-            f"{name if is_component(name) else 'workspace'}-{moment}-{lines.records}",
+            directory, f"{name if is_component(name) else 'workspace'}-{moment}-{lines.records}"
         )
         os.rename(aside, final)
         sync_directory(directory)
@@ -284,21 +266,13 @@ def _manifest(path: str) -> dict[str, Any]:
                 f"{path} has format {results['format']}, newer than {FORMAT}: upgrade"
                 f" synapse-orchestrator"
             )
-        if any(
-            os.path.isabs(name) or ".." in name.split("/") for name in results["files"]
-        ):
+        if any(os.path.isabs(name) or ".." in name.split("/") for name in results["files"]):
             raise StoreCorrupt(f"{path} names files outside of it", path=path)
-        return {
-            name: results[name] for name in "taken records head origin at files".split()
-        }
+        return {name: results[name] for name in "taken records head origin at files".split()}
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise NotFound(
-            f"{path} is no snapshot: it has no {MANIFEST}", path=path
-        ) from error
+        raise NotFound(f"{path} is no snapshot: it has no {MANIFEST}", path=path) from error
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise StoreCorrupt(
-            f"{path}: its {MANIFEST} cannot be read: {error}", path=path
-        ) from error
+        raise StoreCorrupt(f"{path}: its {MANIFEST} cannot be read: {error}", path=path) from error
 
 
 def _read(path: str) -> _Lines:
@@ -307,18 +281,14 @@ def _read(path: str) -> _Lines:
     """
     count, chain, origin, seq, at = 0, "", "", 0, 0
     declared: dict[str, str | None] = {}
-    with open(
-        open_file(os.path.realpath(path)), encoding="utf-8", newline="\n"
-    ) as lines:
+    with open(open_file(os.path.realpath(path)), encoding="utf-8", newline="\n") as lines:
         for raw in proven(lines):
             record = decode(raw)
             assert record is not None  # it is proven
             count, chain, seq, at = count + 1, split(raw)[0], record.seq, record.at
             origin = origin or chain
             if record.kind == "agent":
-                declared[f"agents/{record.fields['agent']['id']}.yaml"] = (
-                    record.fields.get("sha")
-                )
+                declared[f"agents/{record.fields['agent']['id']}.yaml"] = record.fields.get("sha")
     return _Lines(count, f"{seq}:{chain}", origin, clock.iso(at), declared)
 
 

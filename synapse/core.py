@@ -13,14 +13,7 @@ from types import TracebackType
 from synapse.access.writer import incarnation
 from synapse.agent_memory import AgentMemory
 from synapse.authority import admit
-from synapse.errors import (
-    Forbidden,
-    InvalidEntry,
-    NotFound,
-    StoreCorrupt,
-    StoreError,
-    SynapseError,
-)
+from synapse.errors import Forbidden, InvalidEntry, NotFound, StoreCorrupt, StoreError, SynapseError
 from synapse.index.reading import asks_again
 from synapse.integrity.last_signed import last_signed
 from synapse.log import open_log
@@ -43,17 +36,7 @@ from synapse.trust.persons import operators_alone
 if TYPE_CHECKING:
     from synapse.integrity.schedule import Schedule
 
-__all__ = [
-    "AgentMemory",
-    "Event",
-    "Memory",
-    "Page",
-    "Problem",
-    "Rebuilt",
-    "Report",
-    "init",
-    "open",
-]
+__all__ = ["AgentMemory", "Event", "Memory", "Page", "Problem", "Rebuilt", "Report", "init", "open"]
 
 _FOLDERS = (
     "agents",
@@ -71,9 +54,7 @@ _FOLDERS = (
 )
 # Through these, private mail passes: they are for the owner alone. Through `inbox`, users who are
 # mapped to an agent come to their own.
-_MODES = dict.fromkeys(
-    "messages staging quarantine views archive changelog .index".split(), 0o700
-)
+_MODES = dict.fromkeys("messages staging quarantine views archive changelog .index".split(), 0o700)
 _MODES["inbox"] = 0o711
 _SETTINGS = """\
 # The settings of this workspace. Delete a line to have its default.
@@ -159,9 +140,7 @@ class Memory:
         """Return the registered agents."""
         return list(self.store.agents().values())
 
-    def as_agent(
-        self, id: str, run: str | None = None, epoch: int | None = None
-    ) -> AgentMemory:
+    def as_agent(self, id: str, run: str | None = None, epoch: int | None = None) -> AgentMemory:
         """Return the memory as this agent has it; `operator` reads everything and writes no
         entries.
 
@@ -172,15 +151,11 @@ class Memory:
         (spawned, current), own = incarnation(), os.environ.get("SYNAPSE_AGENT")
         if spawned and id != own:
             raise Forbidden(
-                f"run {spawned} acts as {own} alone, not as {id}",
-                agent=own,
-                action=f"act as {id}",
+                f"run {spawned} acts as {own} alone, not as {id}", agent=own, action=f"act as {id}"
             )
         if spawned and run is not None and (run, epoch) != (spawned, current):
             raise Forbidden(
-                f"this process is run {spawned}, not {run}",
-                agent=own,
-                action=f"act for {run}",
+                f"this process is run {spawned}, not {run}", agent=own, action=f"act for {run}"
             )
         if (run is None) != (epoch is None):
             raise InvalidEntry("a run's agent memory needs the run and its epoch")
@@ -230,18 +205,11 @@ class Memory:
             related=() if subject is None else (subject.id,),
         )
         entry = admit(
-            draft,
-            Agent(OPERATOR, "cto", authority=100, write=("*",)),
-            self.store.settings,
+            draft, Agent(OPERATOR, "cto", authority=100, write=("*",)), self.store.settings
         )
         answer = entry_of(self.store.write(Record.new("entry", OPERATOR, {}, entry)))
         if subject is not None and asks_operator(self, subject):
-            self.store.act(
-                "resolve",
-                OPERATOR,
-                entry=subject.id,
-                note=f"answered in {answer.id}",
-            )
+            self.store.act("resolve", OPERATOR, entry=subject.id, note=f"answered in {answer.id}")
         return answer
 
     def questions(self) -> list[Entry]:
@@ -252,14 +220,8 @@ class Memory:
 
     def _addressee(self, whom: str) -> str:
         """Return a registered team or agent, as it is written in `to`."""
-        addressees = frozenset().union(
-            *(agent.names for agent in self.store.agents().values())
-        )
-        matches = [
-            name
-            for name in (whom, f"agent:{whom}", f"team:{whom}")
-            if name in addressees
-        ]
+        addressees = frozenset().union(*(agent.names for agent in self.store.agents().values()))
+        matches = [name for name in (whom, f"agent:{whom}", f"team:{whom}") if name in addressees]
         if len(matches) > 1:
             raise InvalidEntry(
                 f"{whom} is an agent and a team: write {' or '.join(matches)}", to=whom
@@ -268,9 +230,7 @@ class Memory:
             from synapse.system.spelling import hint
 
             names = {name.partition(":")[2] for name in addressees}
-            meant = hint(
-                whom.partition(":")[2] or whom, names, "`synapse agents` lists them"
-            )
+            meant = hint(whom.partition(":")[2] or whom, names, "`synapse agents` lists them")
             raise NotFound(f"there is no team and no agent {whom}; {meant}", to=whom)
         return matches[0]
 
@@ -289,10 +249,7 @@ class Memory:
         return self.store.acts(agent, entry, since, limit)
 
     def verify(
-        self,
-        head: str | None = None,
-        against: str | None = None,
-        key: str | None = None,
+        self, head: str | None = None, against: str | None = None, key: str | None = None
     ) -> Report:
         """Prove the journal's chain and every file against it, and the journal against the signed
         checkpoints that this person keeps, or those of a file or folder (`against`), by a public
@@ -315,9 +272,7 @@ class Memory:
 
         if not dry_run:
             operators_alone("repair")
-        return repair.repair(
-            self.store, dry_run=dry_run, source=source, give_up=give_up
-        )
+        return repair.repair(self.store, dry_run=dry_run, source=source, give_up=give_up)
 
     def rebuild(self) -> Rebuilt:
         """Derive the index anew from the log, and say which files are not what the log says."""
@@ -330,9 +285,7 @@ class Memory:
         count, sound = self.store.rebuild()
         self.store.refresh()
         self.store.sign()
-        return Rebuilt(
-            count, self.store.digest(), () if sound else self.verify().problems
-        )
+        return Rebuilt(count, self.store.digest(), () if sound else self.verify().problems)
 
     def digest(self) -> str:
         """Return a hash of all that was derived from the log; equal logs have equal digests."""
@@ -398,9 +351,7 @@ def init(
     try:
         _make(path)
     except OSError as error:
-        raise StoreError(
-            f"{path} cannot be made a workspace: {error.strerror or error}"
-        ) from error
+        raise StoreError(f"{path} cannot be made a workspace: {error.strerror or error}") from error
     return open(path, clock=clock, draw=draw)
 
 
@@ -445,9 +396,7 @@ def _place(address: str | os.PathLike[str]) -> str:
     if not isinstance(path, str) or "\0" in path or not encodes(path):
         raise InvalidEntry(f"{address!r} is no path: write one such as ~/shared-memory")
     if not path.strip():
-        raise InvalidEntry(
-            "an empty path names no workspace: write '.' for this folder"
-        )
+        raise InvalidEntry("an empty path names no workspace: write '.' for this folder")
     return path
 
 
@@ -472,10 +421,7 @@ def _share(root: str) -> None:
     from synapse.log import git
 
     if git.is_work_tree(root):
-        for name, text in (
-            (".gitignore", git.IGNORE),
-            (".gitattributes", git.ATTRIBUTES),
-        ):
+        for name, text in ((".gitignore", git.IGNORE), (".gitattributes", git.ATTRIBUTES)):
             path = os.path.join(root, name)
             if not os.path.lexists(path):
                 write_file(path, text.encode())

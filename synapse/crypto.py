@@ -112,19 +112,14 @@ def _plain(value: Any) -> Any:
 
 
 def seal(
-    body: str,
-    header: bytes,
-    recipients: Iterable[PublicKey],
-    signer: PrivateKey | None = None,
+    body: str, header: bytes, recipients: Iterable[PublicKey], signer: PrivateKey | None = None
 ) -> str:
     """Return the envelope of a body: text that these keys open, and no others."""
     plain, keys = body.encode(), {key.id: key for key in recipients}
     if not keys:
         raise SealError("it is sealed to nobody: name a recipient")
     if len(plain) > MAX_PLAIN or len(keys) > MOST:
-        raise SealError(
-            f"sealed is at most {MAX_PLAIN >> 10} KiB, and for {MOST} recipients"
-        )
+        raise SealError(f"sealed is at most {MAX_PLAIN >> 10} KiB, and for {MOST} recipients")
     curves, key, nonce = _load(), os.urandom(32), os.urandom(_NONCE)
     listed = _MAGIC + struct.pack(">H", len(keys))
     for id, recipient in sorted(keys.items()):
@@ -137,9 +132,7 @@ def seal(
     return _armoured(raw + bytes.fromhex(signer.id) + signature)
 
 
-def unseal(
-    envelope: str, header: bytes, key: PrivateKey, signer: PublicKey | None = None
-) -> str:
+def unseal(envelope: str, header: bytes, key: PrivateKey, signer: PublicKey | None = None) -> str:
     """Return the body in an envelope; SealError says why it is refused. `signer` is the key whose
     signature it must carry; None where it must carry none.
     """
@@ -149,11 +142,7 @@ def unseal(
 
 
 def unseal_shared(
-    envelope: str,
-    header: bytes,
-    share: str,
-    key: PrivateKey,
-    signer: PublicKey | None = None,
+    envelope: str, header: bytes, share: str, key: PrivateKey, signer: PublicKey | None = None
 ) -> str:
     """Return the body in an envelope by what a holder shared with this key."""
     parts = _parsed(envelope)
@@ -161,9 +150,7 @@ def unseal_shared(
     return _opened(parts, header, _shared_key(envelope, header, share, key))
 
 
-def share(
-    envelope: str, header: bytes, key: PrivateKey, to: PublicKey, given: str = ""
-) -> str:
+def share(envelope: str, header: bytes, key: PrivateKey, to: PublicKey, given: str = "") -> str:
     """Return the entry's key, which this key opens, wrapped for one more: text. `given` is the
     share by which this key came to it, where it is not among the recipients.
     """
@@ -275,14 +262,10 @@ def _check_signature(parts: _Parts, header: bytes, signer: PublicKey | None) -> 
     if signer is None and not parts.signer:
         return
     if signer is None:
-        raise SealError(
-            f"the entry is signed by a key nobody registered: {parts.signer}"
-        )
+        raise SealError(f"the entry is signed by a key nobody registered: {parts.signer}")
     if parts.signer != signer.id:
         by = f"the key {parts.signer}" if parts.signer else "nobody"
-        raise SealError(
-            f"the entry is signed by {by}, not by {signer.owner}'s {signer.id}"
-        )
+        raise SealError(f"the entry is signed by {by}, not by {signer.owner}'s {signer.id}")
     message = _SEALED + _covered(header, parts.covered)
     _verify(signer, parts.signature, message)
 
@@ -349,8 +332,7 @@ def _verify(key: PublicKey, signature: bytes, message: bytes) -> None:
         _ed25519_public(key.sign).verify(signature, message)
     except _load().InvalidSignature:
         raise SealError(
-            f"the signature of {key.owner} does not fit: the entry is not the one that"
-            " was signed"
+            f"the signature of {key.owner} does not fit: the entry is not the one that was signed"
         ) from None
 
 

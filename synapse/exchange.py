@@ -70,8 +70,7 @@ def lines_in(store: Store, lines: Iterable[str]) -> int:
 
     for record, why in unproven(records):
         raise InvalidEntry(
-            f"record {record.seq} ({record.id}) cannot be taken in: {why}; nothing was"
-            " imported",
+            f"record {record.seq} ({record.id}) cannot be taken in: {why}; nothing was imported",
             line=record.seq,
         )
     if isinstance(store.log, FilesLog):
@@ -150,8 +149,7 @@ def proven(lines: Iterable[str]) -> Iterator[bytes]:
             )
         if why := unplaced(record):
             raise InvalidEntry(
-                f"line {number} cannot be taken in: {why}; nothing was imported",
-                line=number,
+                f"line {number} cannot be taken in: {why}; nothing was imported", line=number
             )
         chain, seq = line_chain, record.seq
         yield raw

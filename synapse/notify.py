@@ -105,11 +105,7 @@ class Follower:
                     if event is not None:
                         yield event
             finally:  # whoever stops in the middle has seen so much, and no more
-                self.proof = (
-                    proof
-                    if self.cursor == batch[-1].seq
-                    else self.log.proof(self.cursor)
-                )
+                self.proof = proof if self.cursor == batch[-1].seq else self.log.proof(self.cursor)
 
     def _rejoin(self) -> None:
         """Go on from where the two part if the log is another one than was followed, as after a
@@ -122,9 +118,7 @@ class Follower:
         if not self.log.holds(self.proof):
             fork = self.log.fork(self.turn)
             if fork is None:
-                raise StoreCorrupt(
-                    "the journal is another one than was followed: follow it anew"
-                )
+                raise StoreCorrupt("the journal is another one than was followed: follow it anew")
             self.cursor = min(self.cursor, fork)
             self.proof = self.log.proof(self.cursor)
         self.doubts, self.turn = doubts, self.log.turn()
@@ -132,28 +126,20 @@ class Follower:
     def _event(self, record: Record, agent: Agent | None) -> Event | None:
         fields = record.fields
         if record.kind == "entry":
-            if fields.get("staged") or (
-                self.critical and fields.get("priority") != "critical"
-            ):
+            if fields.get("staged") or (self.critical and fields.get("priority") != "critical"):
                 return None
             if _out_of_reach(record, agent):
                 return None
             return self._for_reader(record.seq, "entry", entry_of(record), agent)
         if record.kind in ("approve", "vouch"):
             entry = self.store.current(fields["entry"])
-            if (
-                record.kind == "vouch"
-                or not self.critical
-                or entry.priority == "critical"
-            ):
+            if record.kind == "vouch" or not self.critical or entry.priority == "critical":
                 return self._for_reader(
                     record.seq, record.kind, entry._replace(staged=False), agent
                 )
         return None
 
-    def _for_reader(
-        self, seq: int, kind: str, entry: Entry, agent: Agent | None
-    ) -> Event | None:
+    def _for_reader(self, seq: int, kind: str, entry: Entry, agent: Agent | None) -> Event | None:
         if self.critical and entry.priority != "critical":
             return None
         if not is_news(entry, agent):
@@ -184,10 +170,7 @@ def _out_of_reach(record: Record, agent: Agent | None) -> bool:
 
 
 def follow(
-    follower: Follower,
-    pipes: str | None,
-    refresh: Callable[[], None],
-    timeout: float | None = None,
+    follower: Follower, pipes: str | None, refresh: Callable[[], None], timeout: float | None = None
 ) -> Iterator[Event]:
     """Yield events as they come. Rung or not, it looks again four times a second; `refresh` runs
     before such a look.
@@ -197,9 +180,7 @@ def follow(
     try:
         while True:
             yield from follower.poll()
-            remaining = (
-                RECONCILE if until is None else min(RECONCILE, until - time.monotonic())
-            )
+            remaining = RECONCILE if until is None else min(RECONCILE, until - time.monotonic())
             if remaining <= 0:
                 return
             if pipe is None:

@@ -81,9 +81,7 @@ class Store:
 
     # -- keeping in step ---------------------------------------------------------------------------
 
-    def snapshot(
-        self, *, look: bool = False, words: bool = False, late: bool = False
-    ) -> Reading:
+    def snapshot(self, *, look: bool = False, words: bool = False, late: bool = False) -> Reading:
         """Return what a `with` statement opens to ask questions: the only way to the index.
 
         It takes in what the log has more, once, and then answers as of that moment; inside of
@@ -112,9 +110,7 @@ class Store:
             self.looked = start
         elif overdue and self._alone(lambda log: self._look(log, whole=force)):
             self.looked = self.glanced = self.tidied = time.monotonic()
-            self.pause = min(
-                max(LOOK_EVERY, 5 * (self.looked - start)), LOOK_AT_LEAST_EVERY
-            )
+            self.pause = min(max(LOOK_EVERY, 5 * (self.looked - start)), LOOK_AT_LEAST_EVERY)
 
     def glance(self) -> None:
         """Notice what every agent acts by: the operator's files."""
@@ -300,8 +296,7 @@ class Store:
         close = closest(id, declared)
         if texts := self.complaints.get(f"agents/{id}.yaml"):
             return NotFound(
-                f"agent {id} is not registered: agents/{id}.yaml: {'; '.join(texts)}",
-                id=id,
+                f"agent {id} is not registered: agents/{id}.yaml: {'; '.join(texts)}", id=id
             )
         if close:
             meant = f"did you mean {close}? `synapse agents` lists those that are"
@@ -396,9 +391,7 @@ class Store:
         """Commit these records, each under its `once`, with one turn at the lock and one sync."""
         return self.log.append_all(batch, unless=unless)
 
-    def act(
-        self, kind: str, by: str, guard: Guard | None = None, /, **fields: object
-    ) -> Record:
+    def act(self, kind: str, by: str, guard: Guard | None = None, /, **fields: object) -> Record:
         """Commit an act that is no entry, where the guard holds."""
         record, own = act_of(kind, by, fields)
         return self.log.append(record, unless=all_of(guard, own))
@@ -409,18 +402,11 @@ class Store:
 
         self.index.catch_up()  # a process that just began has yet to hear who is declared
         drops = Drops(
-            self.index,
-            self.settings,
-            self.has_room,
-            self.clock,
-            self.standing,
-            self.within_limits,
+            self.index, self.settings, self.has_room, self.clock, self.standing, self.within_limits
         )
         return drops.admit(draft, channel)
 
-    def tokens(
-        self, encoding: str, *, quick: bool = False, keep: bool = True
-    ) -> Tokens:
+    def tokens(self, encoding: str, *, quick: bool = False, keep: bool = True) -> Tokens:
         """Return what counts tokens in an encoding. New counts are kept with the index, each under
         a digest of its text, unless they are not to be: of what was sealed nothing is.
         """
@@ -432,9 +418,7 @@ class Store:
 
     def within_limits(self, entry: Entry) -> Entry:
         """Return an entry as its author's hour lets it in; QueueFull where it lets in no more."""
-        return self.allowances.admit(
-            entry, self.settings, self.clock(), self.snapshot, self.write
-        )
+        return self.allowances.admit(entry, self.settings, self.clock(), self.snapshot, self.write)
 
     @property
     def has_room(self) -> Guard:

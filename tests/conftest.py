@@ -94,9 +94,7 @@ def installing():
 
 def pytest_addoption(parser):
     parser.addoption(
-        "--golden",
-        action="store_true",
-        help="write the golden files anew instead of comparing",
+        "--golden", action="store_true", help="write the golden files anew instead of comparing"
     )
 
 
@@ -166,9 +164,7 @@ class EmbeddingServer(ThreadingHTTPServer):
         self.heard += texts
         found = [words_vector(text, self.dimension) for text in texts]
         if path.endswith("/api/embed"):
-            return 200, json.dumps(
-                {"model": asked["model"], "embeddings": found}
-            ).encode()
+            return 200, json.dumps({"model": asked["model"], "embeddings": found}).encode()
         rows = [
             {"object": "embedding", "index": place, "embedding": each}
             for place, each in enumerate(found)
@@ -185,11 +181,7 @@ class _Embedding(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["content-length"]))
         asked, server = json.loads(body), self.server
         server.calls.append(
-            (
-                self.path,
-                {name.lower(): value for name, value in self.headers.items()},
-                asked,
-            )
+            (self.path, {name.lower(): value for name, value in self.headers.items()}, asked)
         )
         if server.answers:
             status, raw = server.answers.pop(0)(self, asked)

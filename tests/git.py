@@ -12,11 +12,7 @@ _OPTIONS = (
     "protocol.file.allow=always",
 )
 _GIT = ("git", *(word for option in _OPTIONS for word in ("-c", option)))
-_OWN = {
-    "GIT_CONFIG_GLOBAL": "/dev/null",
-    "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_EDITOR": "true",
-}
+_OWN = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1", "GIT_EDITOR": "true"}
 
 
 def git(folder, *words):

@@ -11,9 +11,7 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 README = ROOT / "README.md"
 PAGES = [README, *sorted(DOCS.rglob("*.md"))]
-BLOCK = re.compile(
-    r"^```(\w+)(?: title=\"([\w.]+)\")?\n(.*?)^```$", re.MULTILINE | re.DOTALL
-)
+BLOCK = re.compile(r"^```(\w+)(?: title=\"([\w.]+)\")?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SHELL = ("bash", "--noprofile", "--norc", "-euo", "pipefail", "-c")
 
 # Python reads this as it starts, in every process that the blocks start: what reaches for the
@@ -70,9 +68,7 @@ def name_of(path):
 def fences(text):
     """Return all fenced blocks of a page."""
     return [
-        Block(
-            text.count("\n", 0, match.start()) + 1, match[1], match[2] or "", match[3]
-        )
+        Block(text.count("\n", 0, match.start()) + 1, match[1], match[2] or "", match[3])
         for match in BLOCK.finditer(text)
     ]
 
@@ -92,8 +88,7 @@ def masked(text, home=""):
     for pattern, name in MASKS:
         text = re.sub(pattern, name, text)
     return "\n".join(
-        line.rstrip()
-        for line in (text.replace(home, "DIR") if home else text).strip().split("\n")
+        line.rstrip() for line in (text.replace(home, "DIR") if home else text).strip().split("\n")
     )
 
 
@@ -122,17 +117,10 @@ def run(block, place, env):
     if block.title:
         (place / block.title).write_text(block.code)
         return Run(block, 0, "", "")
-    words = {
-        "bash": (*SHELL, block.code),
-        "python": (sys.executable, "-c", block.code),
-    }[block.language]
+    words = {"bash": (*SHELL, block.code), "python": (sys.executable, "-c", block.code)}[
+        block.language
+    ]
     done = subprocess.run(
-        words,
-        cwd=place,
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+        words, cwd=place, env=env, capture_output=True, text=True, timeout=60, check=False
     )
     return Run(block, done.returncode, done.stdout, done.stderr)

@@ -11,8 +11,7 @@ from orchestrator.engines.scripted import Seen
 
 _ENTRY = re.compile(r"\[([a-z0-9/_-]+)\] (syn-[0-9-]+) \(from: ([a-z0-9_-]+)")
 _WORK = (
-    "Say which entries of the memory you were shown, and find your own line of the plan"
-    " among them."
+    "Say which entries of the memory you were shown, and find your own line of the plan among them."
 )
 
 
@@ -24,12 +23,8 @@ def play(seen: Seen) -> str:
         ("a project lead", _lead),
         ("test what others", _qa),
     )
-    task = next(
-        message.text for message in reversed(seen.messages) if message.label == "task"
-    )
-    view = "\n".join(
-        message.text for message in seen.messages if message.label != "task"
-    )
+    task = next(message.text for message in reversed(seen.messages) if message.label == "task")
+    view = "\n".join(message.text for message in seen.messages if message.label != "task")
     script = next((act for mark, act in scripts if mark in first), _engineer)
     return script(first.split()[2].strip("`,."), task, view)
 
@@ -60,11 +55,7 @@ def _report(me: str, task: str, view: str) -> str:
 
 
 def _engineer(me: str, task: str, view: str) -> str:
-    mine = (
-        "my line of the plan with it"
-        if f"[{me}]" in view
-        else "and nothing of the plan"
-    )
+    mine = "my line of the plan with it" if f"[{me}]" in view else "and nothing of the plan"
     return f"I was shown what the memory has, {mine}."
 
 

@@ -100,11 +100,7 @@ OWN = "tests/synapse/test_mod.py"
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory):
     tree = tmp_path_factory.mktemp("affected") / "tree"
-    files = {
-        "synapse/__init__.py": "",
-        "synapse/mod.py": MODULE,
-        "synapse/user.py": USER,
-    }
+    files = {"synapse/__init__.py": "", "synapse/mod.py": MODULE, "synapse/user.py": USER}
     for name, text in {**files, **TESTS, "synapse/data.txt": "hello"}.items():
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         (tree / name).write_text(text)
@@ -176,8 +172,7 @@ def test_a_function_that_changed_or_moved_since_keeps_its_tests(recorded):
     moved = Source("synapse/moved.py", "\n\n" + MODULE)
     assert recorded.of_statement(moved.at(10)) == {LARGER, FIRST}
     said = Source(
-        "synapse/mod.py",
-        MODULE.replace("b):\n", 'b):\n    """Return the larger."""\n', 1),
+        "synapse/mod.py", MODULE.replace("b):\n", 'b):\n    """Return the larger."""\n', 1)
     )
     assert recorded.of_statement(said.at(9)) == {LARGER, FIRST}
 
@@ -381,8 +376,7 @@ def test_every_long_module_has_a_test_that_executes_it(tmp_path):
     assert [path for path in paths if not executing(known, path)] == []
     paths = paths if examples.whole else paths[::12]
     quickest = [
-        sorted(executing(known, path), key=lambda test: known.seconds[test])[:2]
-        for path in paths
+        sorted(executing(known, path), key=lambda test: known.seconds[test])[:2] for path in paths
     ]
     tests = sorted({test for pair in quickest for test in pair})
     (tmp_path / "tests.json").write_text(json.dumps(tests))

@@ -43,18 +43,12 @@ def ground(tmp_path_factory):
 def test_every_quick_operation_gives_rows(tmp_path, capsys):
     path = tmp_path / "rows.json"
     only = [word for name in QUICK for word in ("--only", name)]
-    assert (
-        main(["--sizes", "60", "--dir", str(tmp_path), "--json", str(path), *only]) == 0
-    )
+    assert main(["--sizes", "60", "--dir", str(tmp_path), "--json", str(path), *only]) == 0
     rows = json.loads(path.read_text(encoding="utf-8"))
-    shown = [
-        line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")
-    ]
+    shown = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
     assert len(shown) == len(rows) + 1
     assert all(row["values"] for row in rows)
-    assert not [
-        row for row in rows if "wrong" in row["missed"] or "tokenizers" in row["missed"]
-    ]
+    assert not [row for row in rows if "wrong" in row["missed"] or "tokenizers" in row["missed"]]
     assert set(QUICK) <= set(OPERATIONS)
 
 
@@ -63,11 +57,7 @@ def test_spawns_and_wakes_give_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(spawning, "WAKES", 12)  # some come between two sessions
     monkeypatch.setattr(spawning, "IMPORTS", 1)
     ground = Ground(str(tmp_path / "workspace"), 60, clock.now())
-    rows = [
-        *spawning.spawning(ground),
-        *spawning.waking(ground),
-        *spawning.starting(ground),
-    ]
+    rows = [*spawning.spawning(ground), *spawning.waking(ground), *spawning.starting(ground)]
     ground.close()
     assert len(rows) >= 6
     assert all(row.values["p50"] > 0 for row in rows)
@@ -86,9 +76,7 @@ def test_nights_give_rows(tmp_path, monkeypatch):
 def test_the_workspace_of_the_bench_is_sound(ground):
     assert ground.mem.verify().ok
     assert len(list(ground.everything())) == 300
-    assert [item.id for item in items(300, END)] == [
-        entry.id for entry in ground.everything()
-    ]
+    assert [item.id for item in items(300, END)] == [entry.id for entry in ground.everything()]
 
 
 def test_the_workload_has_the_shape_that_it_says():
@@ -102,9 +90,9 @@ def test_the_workload_has_the_shape_that_it_says():
         for name in ("critical", "important")
     ]
     assert shares == pytest.approx([0.02, 0.18], rel=0.15)
-    assert sum(item.replaces is not None for item in found) / len(
-        found
-    ) == pytest.approx(0.1, rel=0.15)
+    assert sum(item.replaces is not None for item in found) / len(found) == pytest.approx(
+        0.1, rel=0.15
+    )
     assert {item.namespace for item in found} == set(NAMESPACES)
     assert 380 < sum(len(item.body) for item in found) / len(found) < 420
 
@@ -126,16 +114,12 @@ def test_the_ranking_is_the_one_by_definition(ground, word):
         (lambda ids: ids[::-1], "has rank 1, which belongs to"),
         (lambda ids: ids[:9], "9 found, not 10"),
         (lambda ids: [*ids[:9], ids[0]], "an entry was found twice"),
-        (
-            lambda ids: [*ids[:9], "syn-2026-01-01-001"],
-            "does not match, or may not be seen",
-        ),
+        (lambda ids: [*ids[:9], "syn-2026-01-01-001"], "does not match, or may not be seen"),
     ],
 )
 def test_a_wrong_ranking_is_noticed(ground, spoil, told):
     assert told in (
-        check(ground, "marmalade", spoil(found(ground, "marmalade")), partial=False)
-        or ""
+        check(ground, "marmalade", spoil(found(ground, "marmalade")), partial=False) or ""
     )
 
 
@@ -162,43 +146,25 @@ def test_only_the_newest_are_ranked_where_that_is_said(ground):
 
 def test_a_target_is_missed_by_value_and_by_ratio():
     row = Row(
-        "x",
-        1,
-        {"p50": 3.0, "max": 9.0},
-        Beside("y", 1.0),
-        (Goal("ratio", 2.0), Goal("max", 10.0)),
+        "x", 1, {"p50": 3.0, "max": 9.0}, Beside("y", 1.0), (Goal("ratio", 2.0), Goal("max", 10.0))
     )
     assert row.ratio == 3.0
     assert row.missed == ["ratio"]
     assert row.verdict == "MISSED: ratio"
-    assert (
-        Row("x", 1, {"per_s": 5.0}, None, (Goal("per_s", least=5.0),)).verdict == "met"
-    )
+    assert Row("x", 1, {"per_s": 5.0}, None, (Goal("per_s", least=5.0),)).verdict == "met"
 
 
 def test_percentiles():
     timing = Timing(range(1, 101))
-    assert timing.values("p95") == {
-        "p50": 51,
-        "p99": 100,
-        "max": 100,
-        "min": 1,
-        "p95": 96,
-    }
+    assert timing.values("p95") == {"p50": 51, "p99": 100, "max": 100, "min": 1, "p95": 96}
 
 
 def test_a_trace_counts_functions_files_and_calls(tmp_path):
     source = "def first():\n    return [second() for _ in range(3)]\n\n\ndef second():\n    return len('x')\n"
     names = {}
     exec(compile(source, str(tmp_path / "chain.py"), "exec"), names)
-    exec(
-        compile("def other():\n    return 1\n", str(tmp_path / "other.py"), "exec"),
-        names,
-    )
-    exec(
-        compile("def foreign():\n    return 1\n", "/elsewhere/foreign.py", "exec"),
-        names,
-    )
+    exec(compile("def other():\n    return 1\n", str(tmp_path / "other.py"), "exec"), names)
+    exec(compile("def foreign():\n    return 1\n", "/elsewhere/foreign.py", "exec"), names)
 
     def act():
         names["first"]()
@@ -254,13 +220,8 @@ def test_the_search_stands_beside_a_plain_table(tmp_path, capsys):
     ]
     talk = {
         "sample_id": "talk",
-        "conversation": {
-            "session_1": turns,
-            "session_1_date_time": "1:56 pm on 8 May, 2023",
-        },
-        "qa": [
-            {"question": "the key", "evidence": ["D1:1", "D1:2"], "category": "where"}
-        ],
+        "conversation": {"session_1": turns, "session_1_date_time": "1:56 pm on 8 May, 2023"},
+        "qa": [{"question": "the key", "evidence": ["D1:1", "D1:2"], "category": "where"}],
     }
     path = tmp_path / "talks.json"
     path.write_text(json.dumps([talk]), encoding="utf-8")

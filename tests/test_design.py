@@ -43,9 +43,7 @@ def defined_in(path):
     found = {node.name for node in body if isinstance(node, ast.FunctionDef)}
     for kind in (node for node in body if isinstance(node, ast.ClassDef)):
         found |= {
-            f"{kind.name}::{node.name}"
-            for node in kind.body
-            if isinstance(node, ast.FunctionDef)
+            f"{kind.name}::{node.name}" for node in kind.body if isinstance(node, ast.FunctionDef)
         }
     return {name for name in found if name.rpartition("::")[2].startswith("test_")}
 
@@ -62,9 +60,7 @@ def missing(text):
 def promises(path):
     """The rows of the table of promises: number -> (promise, tests)."""
     rows = re.findall(
-        r"^\| ([PO]\d+) \| (.+?) \| (.+) \|$",
-        path.read_text(encoding="utf-8"),
-        re.MULTILINE,
+        r"^\| ([PO]\d+) \| (.+?) \| (.+) \|$", path.read_text(encoding="utf-8"), re.MULTILINE
     )
     return {number: (promise, NAMED.findall(named)) for number, promise, named in rows}
 
@@ -81,8 +77,7 @@ def test_every_promise_names_a_test(path):
     found = promises(path)
     letters = {DESIGN: "P", TEAM_DESIGN: "O", PROMISES: "PO"}[path]
     numbers = {
-        letter: [number for number in found if number.startswith(letter)]
-        for letter in letters
+        letter: [number for number in found if number.startswith(letter)] for letter in letters
     }
     assert list(found) == [number for letter in letters for number in numbers[letter]]
     for letter, named in numbers.items():
@@ -109,27 +104,17 @@ def test_a_wrong_name_is_found(text):
 
 @pytest.mark.parametrize("path", [DESIGN, TEAM_DESIGN], ids=page)
 def test_every_module_has_its_place(path):
-    section = (
-        path.read_text(encoding="utf-8")
-        .partition("\n## Modules\n")[2]
-        .partition("\n## ")[0]
-    )
+    section = path.read_text(encoding="utf-8").partition("\n## Modules\n")[2].partition("\n## ")[0]
     told = [
         name
         for row in re.findall(r"^\| (.+?) \|", section, re.MULTILINE)
         for name in re.findall(r"`([^`]+)`", row)
     ]
-    single = {
-        each.name for each in path.parent.glob("*.py") if not each.stem.startswith("__")
-    }
+    single = {each.name for each in path.parent.glob("*.py") if not each.stem.startswith("__")}
     folders = {f"{each.parent.name}/" for each in path.parent.glob("*/__init__.py")}
     assert sorted(told) == sorted(single | folders)
-    inside = {
-        each.name for folder in folders for each in (path.parent / folder).glob("*")
-    }
-    inside = {
-        name for name in inside if name.endswith((".py", ".sql")) and "__" not in name
-    }
+    inside = {each.name for folder in folders for each in (path.parent / folder).glob("*")}
+    inside = {name for name in inside if name.endswith((".py", ".sql")) and "__" not in name}
     assert {name for name in inside if f"`{name}`" not in section} == set()
 
 
@@ -149,10 +134,7 @@ def test_figures_are_the_programs():
     assert f"at most {lock.PATIENCE:g} s" in text
     assert f"has not changed for {adopt.SETTLED * 1000:g} ms" in text
     assert f"{1 / store.LOOK_EVERY:g} looks a second".replace("5", "five") in text
-    assert (
-        f"looks again {1 / notify.RECONCILE:g} times a second".replace("4", "four")
-        in text
-    )
+    assert f"looks again {1 / notify.RECONCILE:g} times a second".replace("4", "four") in text
 
 
 def test_figures_are_the_orchestrators():
@@ -163,9 +145,7 @@ def test_figures_are_the_orchestrators():
     assert f"{wake.TALK} entries are told".replace("10", "ten") in text
     assert f"at most {writeback.LONGEST} characters" in text
     assert f"Results over {functions.LONGEST:,} characters" in text
-    assert (turn_loop.REMINDERS, turn_loop.SECOND_TRIES) == (2, 2), (
-        "twice, says the text"
-    )
+    assert (turn_loop.REMINDERS, turn_loop.SECOND_TRIES) == (2, 2), "twice, says the text"
     assert f"the newest {selection.NEWEST} runs" in text
     assert f"have {selection.CRITICALS:,} tokens of their own" in text
     assert f"up to {selection.MOST:,} tokens with the frame" in text
@@ -185,16 +165,9 @@ def test_figures_are_the_orchestrators():
 
 def test_versions_of_clients_are_those_that_were_seen():
     text = TEAM_DESIGN.read_text(encoding="utf-8")
-    for client in (
-        clients.CLAUDE_CODE,
-        clients.CODEX,
-        clients.GEMINI,
-        clients.OPENCLAW,
-    ):
+    for client in (clients.CLAUDE_CODE, clients.CODEX, clients.GEMINI, clients.OPENCLAW):
         assert re.search(
-            rf"^\| `{client.name}` \|.*\| {re.escape(client.verified)} \|$",
-            text,
-            re.MULTILINE,
+            rf"^\| `{client.name}` \|.*\| {re.escape(client.verified)} \|$", text, re.MULTILINE
         ), client.name
 
 

@@ -29,8 +29,7 @@ from tests.pages import (
 
 LANGUAGES = {"bash", "python", "text", "yaml", "markdown"}
 LOOPBACK = {
-    DOCS / f"how-to/{name}.md"
-    for name in ("events", "remote", "server", "testing", "webhooks")
+    DOCS / f"how-to/{name}.md" for name in ("events", "remote", "server", "testing", "webhooks")
 }  # pages that start a server
 
 
@@ -44,9 +43,7 @@ def env(home):
     return environment(home)
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if blocks(read(page))], ids=name_of
-)
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(read(page))], ids=name_of)
 def test_code_runs_and_prints_what_is_shown(page, home, env):
     """All of a page, in its order, in one folder."""
     place = home / "here"
@@ -55,9 +52,7 @@ def test_code_runs_and_prints_what_is_shown(page, home, env):
     for block in blocks(read(page)):
         done = run(block, place, env)
         where = f"{name_of(page)}:{block.line}"
-        assert (where, done.code, done.complaint) == (where, 0, ""), (
-            done.printed + done.complaint
-        )
+        assert (where, done.code, done.complaint) == (where, 0, ""), done.printed + done.complaint
         if block.shown is not None:
             assert masked(done.printed, str(place)) == masked(block.shown), where
 
@@ -77,18 +72,14 @@ def test_every_block_is_run_or_is_an_output(page):
     assert text.count("```") == 2 * len(fences(text))
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if "```yaml" in read(page)], ids=name_of
-)
+@pytest.mark.parametrize("page", [page for page in PAGES if "```yaml" in read(page)], ids=name_of)
 def test_settings_that_are_shown_are_valid(page):
     """A block of YAML is a part of synapse.yaml."""
     for block in fences(read(page)):
         if block.language == "yaml":
             fields = yaml.load(block.code, depth=4, typed=True)
             assert [stray.path for stray in strays(fields, SETTINGS)] == [], block.line
-            assert read_settings(block.code, "synapse.yaml", Settings())[1] == (), (
-                block.line
-            )
+            assert read_settings(block.code, "synapse.yaml", Settings())[1] == (), block.line
             policy(fields)
 
 
@@ -126,9 +117,7 @@ def test_the_readme_has_one_page():
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_nobody_is_told_to_install_by_name(page):
     for line in read(page).splitlines():
-        assert not re.search(
-            r"\b(?:pip|pipx|uv|uvx)\b.*\binstall\b.*\bsynapse", line
-        ), line
+        assert not re.search(r"\b(?:pip|pipx|uv|uvx)\b.*\binstall\b.*\bsynapse", line), line
 
 
 SERVERS = [

@@ -11,9 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("synapse", "orchestrator", "prompts", "scenarios")
-MODULES = sorted(
-    path for package in PACKAGES for path in (ROOT / package).rglob("*.py")
-)
+MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 
 LINT = (
     "import sys; from importlinter import cli; sys.exit(cli.lint_imports(no_cache=True,"
@@ -67,11 +65,7 @@ def named(path):
 
 def lint(cwd):
     return subprocess.run(
-        [sys.executable, "-c", LINT],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=120,
+        [sys.executable, "-c", LINT], cwd=cwd, capture_output=True, text=True, timeout=120
     )
 
 
@@ -170,9 +164,7 @@ def test_public_names_are_sorted_and_complete():
 
     assert synapse.__all__ == sorted(set(synapse.__all__))
     assert [name for name in synapse.__all__ if not hasattr(synapse, name)] == []
-    public = declared(
-        ast.parse((ROOT / "synapse/__init__.py").read_text(encoding="utf-8")).body
-    )
+    public = declared(ast.parse((ROOT / "synapse/__init__.py").read_text(encoding="utf-8")).body)
     assert public == set(synapse.__all__)
 
 
@@ -189,29 +181,19 @@ def declared(body):
                 names.add(name)
             case ast.ImportFrom(module="synapse.system.typed"):
                 pass  # the names of typing
-            case ast.ImportFrom(module=str(module)) if (
-                module.split(".")[0] == "synapse"
-            ):
+            case ast.ImportFrom(module=str(module)) if module.split(".")[0] == "synapse":
                 names |= {alias.asname or alias.name for alias in node.names}
             case ast.Assign(targets=targets):
-                names |= {
-                    target.id for target in targets if isinstance(target, ast.Name)
-                }
+                names |= {target.id for target in targets if isinstance(target, ast.Name)}
             case ast.AnnAssign(target=ast.Name(id=name)):
                 names.add(name)
-    return {name for name in names if not name.startswith("_")} | names & {
-        "__version__"
-    }
+    return {name for name in names if not name.startswith("_")} | names & {"__version__"}
 
 
 def imported(names, cwd):
     """Return a line for each act of the modules, which one interpreter imports in this order."""
     done = subprocess.run(
-        [sys.executable, "-c", WATCH, *names],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=120,
+        [sys.executable, "-c", WATCH, *names], cwd=cwd, capture_output=True, text=True, timeout=120
     )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.splitlines()

@@ -56,11 +56,7 @@ def imported(*args, cwd, input=None):
 
 def _loaded(*args, cwd, input=None):
     told = python("-X", "importtime", *args, cwd=cwd, input=input).stderr.splitlines()
-    names = (
-        line.rpartition("|")[2].strip()
-        for line in told
-        if line.startswith("import time:")
-    )
+    names = (line.rpartition("|")[2].strip() for line in told if line.startswith("import time:"))
     return {name.split(".")[0] for name in names}
 
 
@@ -71,9 +67,7 @@ def third_party(name):
         spec = importlib.util.find_spec(name)
     except ValueError:
         return False
-    sites = {
-        Path(sysconfig.get_path(kind)).resolve() for kind in ("purelib", "platlib")
-    }
+    sites = {Path(sysconfig.get_path(kind)).resolve() for kind in ("purelib", "platlib")}
     origin = Path(spec.origin).resolve() if spec and spec.has_location else None
     return origin is not None and any(origin.is_relative_to(site) for site in sites)
 
@@ -84,16 +78,7 @@ def workspace(tmp_path):
     cli = ("-m", "synapse.cli", "--root", str(root))
     python(*cli, "init", cwd=tmp_path)
     globs = ("--read", "api/*", "--write", "api/*")
-    python(
-        *cli,
-        "register",
-        "--id",
-        "eng-backend",
-        "--role",
-        "engineer",
-        *globs,
-        cwd=tmp_path,
-    )
+    python(*cli, "register", "--id", "eng-backend", "--role", "engineer", *globs, cwd=tmp_path)
     python(
         *cli,
         "write",
@@ -117,15 +102,7 @@ def test_an_mcp_session_opens_without_the_sdk(workspace):
         {"jsonrpc": "2.0", "id": 3, "method": "resources/list"},
     ]
     text = "".join(json.dumps(message) + "\n" for message in asked)
-    words = (
-        "-m",
-        "synapse.cli",
-        "--root",
-        str(workspace),
-        "mcp",
-        "--agent",
-        "eng-backend",
-    )
+    words = ("-m", "synapse.cli", "--root", str(workspace), "mcp", "--agent", "eng-backend")
     names = imported(*words, cwd=workspace.parent, input=text)
     assert "synapse" in names
     assert {name for name in names if third_party(name)} == set()
@@ -140,26 +117,16 @@ def test_the_check_knows_third_party_from_ours(tmp_path):
 
 def test_import_synapse_is_light(tmp_path):
     code = (
-        "import sys; old = set(sys.modules); import synapse;"
-        " print(*sorted(set(sys.modules) - old))"
+        "import sys; old = set(sys.modules); import synapse; print(*sorted(set(sys.modules) - old))"
     )
-    new = {
-        name.split(".")[0] for name in python("-c", code, cwd=tmp_path).stdout.split()
-    }
+    new = {name.split(".")[0] for name in python("-c", code, cwd=tmp_path).stdout.split()}
     assert new & HEAVY == set()
 
 
 @pytest.mark.parametrize(
     "verb",
     [
-        (
-            "write",
-            "--from",
-            "eng-backend",
-            "--namespace",
-            "api/endpoints",
-            "use /v2/users",
-        ),
+        ("write", "--from", "eng-backend", "--namespace", "api/endpoints", "use /v2/users"),
         ("read", "--agent", "eng-backend"),
         ("read", "--agent", "eng-backend", "--json"),
         ("unread", "--agent", "eng-backend"),
@@ -168,9 +135,7 @@ def test_import_synapse_is_light(tmp_path):
     ids=" ".join,
 )
 def test_hot_verbs_import_nothing_heavy(workspace, verb):
-    names = imported(
-        "-m", "synapse.cli", "--root", str(workspace), *verb, cwd=workspace.parent
-    )
+    names = imported("-m", "synapse.cli", "--root", str(workspace), *verb, cwd=workspace.parent)
     assert "synapse" in names
     assert {name for name in names if third_party(name)} == set()
     assert names & HEAVY == set()
@@ -193,7 +158,5 @@ def test_a_hook_that_answers_by_itself_loads_what_it_needs(workspace):
         command, options = words(name, tool_response="text")
         names = imported(*command, **options)
         assert "orchestrator" in names
-        assert {name for name in names if third_party(name)} - {
-            "sitecustomize"
-        } == set()
+        assert {name for name in names if third_party(name)} - {"sitecustomize"} == set()
         assert names & (HEAVY | SLOW) - {"typing"} == set()

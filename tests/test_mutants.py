@@ -116,9 +116,7 @@ def read(text: str) -> int:
 
 def test_the_type_checker_notices_what_no_test_does(tmp_path):
     (tmp_path / "typed.py").write_text(TYPED)
-    (tmp_path / "pyproject.toml").write_text(
-        '[tool.mypy]\nstrict = true\nfiles = ["typed.py"]\n'
-    )
+    (tmp_path / "pyproject.toml").write_text('[tool.mypy]\nstrict = true\nfiles = ["typed.py"]\n')
     types, changes = Types(tmp_path), drawn(["typed.py"], 100, 1, tmp_path)
     noticed = {
         (one.line, one.change): types.notice(one)

@@ -14,7 +14,9 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[1]
 
 # Written so that this file does not match itself.
-REGISTRY = r"\b(?:test\.)?pypi\.org|python[h]osted\.org|registry\.npmjs|(?:deb|security)\.debian\.org"
+REGISTRY = (
+    r"\b(?:test\.)?pypi\.org|python[h]osted\.org|registry\.npmjs|(?:deb|security)\.debian\.org"
+)
 MACHINE = r"(?<![\w.~-])/(?:work|root|home|Users|opt)/"
 UNFINISHED = r"\b(?:NotImplemented[E]rror|TOD[O]|FIXM[E]|XX[X])\b"
 
@@ -43,9 +45,7 @@ def pins(lock="requirements.lock"):
 
 
 @pytest.mark.parametrize(
-    "pattern",
-    [REGISTRY, MACHINE, UNFINISHED],
-    ids=("registry", "machine", "unfinished"),
+    "pattern", [REGISTRY, MACHINE, UNFINISHED], ids=("registry", "machine", "unfinished")
 )
 def test_no_committed_file_has(pattern):
     hits = []
@@ -82,13 +82,9 @@ def test_lock_pins_everything_by_hash_and_names_no_place(lock):
     for requirement, hashes in found:
         assert re.fullmatch(r"==[\w.!+-]+", str(requirement.specifier)), requirement
         assert hashes, requirement
-        assert all(re.fullmatch(r"sha256:[0-9a-f]{64}", value) for value in hashes), (
-            requirement
-        )
+        assert all(re.fullmatch(r"sha256:[0-9a-f]{64}", value) for value in hashes), requirement
     text = (ROOT / lock).read_text(encoding="utf-8")
-    assert not re.search(
-        r"://|file:|\s@\s|^\s*(?:-[ief]|--(?!hash=))", text, re.MULTILINE
-    )
+    assert not re.search(r"://|file:|\s@\s|^\s*(?:-[ief]|--(?!hash=))", text, re.MULTILINE)
 
 
 def asked_for(project, lock):
@@ -101,12 +97,7 @@ def asked_for(project, lock):
     }
     extras = project["project"]["optional-dependencies"]
     shown = [*extras["team"], *extras["server"]]
-    tried = (
-        "client",
-        "mcp",
-        "crypto",
-        "semantic",
-    )  # and the server of postgres is not there
+    tried = ("client", "mcp", "crypto", "semantic")  # and the server of postgres is not there
     more = {
         "requirements.lock": [
             *groups["dev"],
@@ -127,20 +118,17 @@ def asked_for(project, lock):
 def test_lock_satisfies_what_is_asked_for(lock):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     locked = {
-        canonicalize_name(pin.name): str(pin.specifier).removeprefix("==")
-        for pin, _ in pins(lock)
+        canonicalize_name(pin.name): str(pin.specifier).removeprefix("==") for pin, _ in pins(lock)
     }
     for requirement in map(Requirement, asked_for(project, lock)):
-        assert requirement.specifier.contains(
-            locked[canonicalize_name(requirement.name)]
-        ), requirement
+        assert requirement.specifier.contains(locked[canonicalize_name(requirement.name)]), (
+            requirement
+        )
 
 
 def test_what_runs_is_a_small_part_of_what_developers_have():
     """By the same pins, so that what is tested is what runs."""
-    run, all_of_them = (
-        {str(pin): hashes for pin, hashes in pins(lock)} for lock in LOCKS[::-1]
-    )
+    run, all_of_them = ({str(pin): hashes for pin, hashes in pins(lock)} for lock in LOCKS[::-1])
     assert {pin: all_of_them.get(pin) for pin in run} == run
     assert 2 * len(run) < len(all_of_them)
     tools = {"pytest", "ruff", "mypy", "mkdocs", "playwright", "langgraph-checkpoint"}
@@ -158,9 +146,7 @@ def test_the_page_of_frameworks_has_what_is_tried():
         for name in names.split(", ")
     }
     assert found == {
-        (name, version): tuple(
-            (name, extra) not in matrix.APART for extra in ("team", "mcp")
-        )
+        (name, version): tuple((name, extra) not in matrix.APART for extra in ("team", "mcp"))
         for name, version in matrix.FRAMEWORKS.items()
     }
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -171,8 +157,7 @@ def test_the_page_of_frameworks_has_what_is_tried():
 def test_the_pages_say_how_many_packages_there_are():
     run, every = (len(list(pins(lock))) for lock in LOCKS[::-1])
     readme, contributing = (
-        (ROOT / name).read_text(encoding="utf-8")
-        for name in ("README.md", "CONTRIBUTING.md")
+        (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "CONTRIBUTING.md")
     )
     assert f"{run} packages, a minute" in readme
     assert f"First time: {every} packages" in readme
@@ -186,11 +171,7 @@ def test_make_run_installs_what_runs_and_make_test_the_rest(tmp_path):
 
     def locks_for(target):
         planned = subprocess.run(
-            ["make", "-n", target],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=True,
+            ["make", "-n", target], cwd=tmp_path, capture_output=True, text=True, check=True
         ).stdout
         return re.findall(r"install .*--require-hashes -r (\S+)", planned)
 

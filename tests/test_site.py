@@ -50,9 +50,9 @@ def test_every_verb_has_its_section():
         for program, table in (("synapse", VERBS), ("orchestrator", TEAM_VERBS))
         for verb in table
     ]
-    assert sorted(
-        title for title in titles if not title.startswith("brain-suite ")
-    ) == sorted(named)
+    assert sorted(title for title in titles if not title.startswith("brain-suite ")) == sorted(
+        named
+    )
     assert "brain-suite run" in titles
     assert set(generate.NOTES) <= set(titles)
 
@@ -113,14 +113,8 @@ def test_the_drawing_has_every_layer_of_the_contracts():
 
 @pytest.mark.parametrize("root", ["scenarios", "orchestrator", "synapse"])
 def test_the_architecture_names_every_layer(root):
-    text = (
-        read(DOCS / "architecture.md")
-        .partition(f"\n### {root}\n")[2]
-        .partition("\n#")[0]
-    )
-    cells = [
-        line.split(" | ")[0] for line in text.splitlines() if line.startswith("| `")
-    ]
+    text = read(DOCS / "architecture.md").partition(f"\n### {root}\n")[2].partition("\n#")[0]
+    cells = [line.split(" | ")[0] for line in text.splitlines() if line.startswith("| `")]
     named = [name for cell in cells for name in re.findall(r"`(\w+)`", cell)]
     layers = {name for line in generate.layers()[root] for name in line}
     assert sorted(named) == sorted(layers - {"__main__"})
@@ -132,22 +126,16 @@ GUIDES = [ROOT / "CONTRIBUTING.md", DOCS / "architecture.md"]
 @pytest.mark.parametrize("page", GUIDES, ids=name_of)
 def test_files_that_are_named_are_there(page):
     paths = set(
-        re.findall(
-            r"`((?:synapse|orchestrator|scenarios|tests|docs)/[\w/.-]+)`", read(page)
-        )
+        re.findall(r"`((?:synapse|orchestrator|scenarios|tests|docs)/[\w/.-]+)`", read(page))
     )
     assert paths
-    assert [
-        path for path in paths if "NAME" not in path and not (ROOT / path).exists()
-    ] == []
+    assert [path for path in paths if "NAME" not in path and not (ROOT / path).exists()] == []
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=name_of)
 def test_modules_that_are_named_are_there(page):
     """A name such as `synapse.testing.FrozenClock` leads to something."""
-    for name in re.findall(
-        r"`((?:synapse|orchestrator)(?:\.[a-zA-Z_]\w*)+)", read(page)
-    ):
+    for name in re.findall(r"`((?:synapse|orchestrator)(?:\.[a-zA-Z_]\w*)+)", read(page)):
         if not name.endswith((".yaml", ".json")):
             assert pydoc.locate(name) is not None, name
 
@@ -182,21 +170,15 @@ def test_roles_are_the_programs():
             re.findall(r"`([^`]+)`", reads),
             re.findall(r"`([^`]+)`", writes),
         )
-        for name, authority, reads, writes in rows(
-            "reference/roles.md", "Roles and authority"
-        )
+        for name, authority, reads, writes in rows("reference/roles.md", "Roles and authority")
     }
     assert told == {
-        name: (role.authority, list(role.read), list(role.write))
-        for name, role in ROLES.items()
+        name: (role.authority, list(role.read), list(role.write)) for name, role in ROLES.items()
     }
 
 
 def test_engines_are_the_programs():
-    told = {
-        cells[0].strip("`"): cells[-1]
-        for cells in rows("how-to/engines.md", "The engines")
-    }
+    told = {cells[0].strip("`"): cells[-1] for cells in rows("how-to/engines.md", "The engines")}
     assert sorted(told) == sorted(ENGINES)
     seen = (clients.CLAUDE_CODE, clients.CODEX, clients.GEMINI, clients.OPENCLAW)
     assert {name: version for name, version in told.items() if version} == {
@@ -207,9 +189,7 @@ def test_engines_are_the_programs():
 def settings(page, name):
     """What a page shows of synapse.yaml, from this key on."""
     (text,) = (
-        block.code
-        for block in fences(read(DOCS / page))
-        if block.code.startswith(f"{name}:\n")
+        block.code for block in fences(read(DOCS / page)) if block.code.startswith(f"{name}:\n")
     )
     return yaml.load(text, depth=4, typed=True)
 
@@ -226,17 +206,13 @@ def test_limits_are_the_programs():
     )
     shown = settings("how-to/limits.md", "limits")
     assert policy(shown).departments["*"].usd == 20.0
-    assert [
-        own(model, price).input.base for model, price in shown["prices"].items()
-    ] == [3.0]
+    assert [own(model, price).input.base for model, price in shown["prices"].items()] == [3.0]
 
 
 def test_engines_in_the_settings_can_be_made():
     shown = settings("how-to/engines.md", "engines")["engines"]
     assert (
-        Process(
-            client=clients.CLAUDE_CODE, permissions=shown["careful"]["permissions"]
-        ).permissions
+        Process(client=clients.CLAUDE_CODE, permissions=shown["careful"]["permissions"]).permissions
         == "own"
     )
     assert shown["local"].keys() == {"kind", "base_url", "model"}
@@ -245,9 +221,7 @@ def test_engines_in_the_settings_can_be_made():
 def test_times_to_live_are_the_programs():
     text = " ".join(read(DOCS / "reference/roles.md").split())
     told = dict(
-        re.findall(
-            r"`?(\w+)`? (\d+d)", re.search(r"else the namespace's \((.*?);", text)[1]
-        )
+        re.findall(r"`?(\w+)`? (\d+d)", re.search(r"else the namespace's \((.*?);", text)[1])
     )
     assert told.pop("others") == DEFAULT_TTL
     assert told == PREFIX_TTL
@@ -266,8 +240,7 @@ def test_the_settings_begin_with_the_twelve_keys_that_people_set():
 def test_figures_of_the_readme_are_those_of_the_results():
     """Those marked ᵇ; `make suite` prints the others."""
     readme, results = (
-        " ".join(read(page).split())
-        for page in (README, DOCS / "brain-suite/results.md")
+        " ".join(read(page).split()) for page in (README, DOCS / "brain-suite/results.md")
     )
     row = re.search(r"\| stale_authority \| ideal .*?\|(?= [a-z])", results)[0]
     tokens = re.search(r"-(\d+) % \[[^]]*\] v native_store", row)[1]
@@ -291,9 +264,7 @@ def test_exit_codes_are_the_programs():
         return {kind}.union(*map(classes, kind.__subclasses__()))
 
     codes = {
-        kind.exit_code
-        for kind in classes(SynapseError)
-        if kind.__module__ == "synapse.errors"
+        kind.exit_code for kind in classes(SynapseError) if kind.__module__ == "synapse.errors"
     }
     told = {int(number) for number, _ in rows("reference/shell.md", "Exit codes")}
     assert told - {0, INTERRUPTED, WAITING} == codes
@@ -309,9 +280,7 @@ def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)", read(page)):
         assert "://" not in target, target
         path = (page.parent / target).resolve()
-        assert (
-            path.exists() or path.relative_to(DOCS).as_posix() in INCLUDED.values()
-        ), target
+        assert path.exists() or path.relative_to(DOCS).as_posix() in INCLUDED.values(), target
 
 
 def test_commands_of_make_are_there():
@@ -330,32 +299,16 @@ def test_make_says_what_there_is_to_make():
     """Alone, too; every target that the pages name is in the list."""
     commands = (["make"], ["make", "help"])
     alone, asked = (
-        subprocess.run(
-            words, cwd=ROOT, capture_output=True, text=True, check=True
-        ).stdout
+        subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
         for words in commands
     )
     assert alone == asked
     listed = {line.split()[0] for line in asked.splitlines()[1:]}
-    assert listed >= {
-        *re.findall(r"`make (\w+)`", read(ROOT / "CONTRIBUTING.md")),
-        "help",
-        "clean",
-    }
+    assert listed >= {*re.findall(r"`make (\w+)`", read(ROOT / "CONTRIBUTING.md")), "help", "clean"}
 
 
 def build(config, place):
-    words = (
-        sys.executable,
-        "-m",
-        "mkdocs",
-        "build",
-        "--strict",
-        "-f",
-        config,
-        "-d",
-        place,
-    )
+    words = (sys.executable, "-m", "mkdocs", "build", "--strict", "-f", config, "-d", place)
     return subprocess.run(
         [*map(str, words)],
         env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
@@ -369,9 +322,7 @@ def test_the_site_is_built_and_loads_nothing_from_elsewhere(tmp_path):
     done = build(ROOT / "mkdocs.yml", tmp_path / "site")
     assert done.returncode == 0, done.stderr
     pages = sorted((tmp_path / "site").rglob("*.html"))
-    sources = [
-        page.relative_to(DOCS).with_suffix(".html") for page in PAGES if page != README
-    ]
+    sources = [page.relative_to(DOCS).with_suffix(".html") for page in PAGES if page != README]
     places = {Path(place).with_suffix(".html") for place in INCLUDED.values()}
     assert {page.relative_to(tmp_path / "site") for page in pages} == {
         *sources,
@@ -380,16 +331,13 @@ def test_the_site_is_built_and_loads_nothing_from_elsewhere(tmp_path):
     }
     for page in pages:
         loaded = re.findall(
-            r"<(?:script|link|img|iframe)\b[^>]*?(?:src|href)=\"?(https?:[^\s\">]+)",
-            read(page),
+            r"<(?:script|link|img|iframe)\b[^>]*?(?:src|href)=\"?(https?:[^\s\">]+)", read(page)
         )
         assert loaded == [], page
 
 
 def test_a_broken_link_is_an_error(tmp_path):
-    shutil.copytree(
-        DOCS, tmp_path / "docs", ignore=shutil.ignore_patterns("__pycache__")
-    )
+    shutil.copytree(DOCS, tmp_path / "docs", ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("mkdocs.yml", *INCLUDED):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)

@@ -44,17 +44,7 @@ def run(*args, cwd, stdin="", codes=(0,)):
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     out = tmp_path_factory.mktemp("dist")
-    run(
-        *PIP,
-        "wheel",
-        "--no-deps",
-        "--no-build-isolation",
-        "--no-index",
-        "-w",
-        out,
-        ROOT,
-        cwd=out,
-    )
+    run(*PIP, "wheel", "--no-deps", "--no-build-isolation", "--no-index", "-w", out, ROOT, cwd=out)
     (path,) = out.glob("*.whl")
     return path
 
@@ -72,9 +62,7 @@ def bin(wheel, tmp_path_factory):
         python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=home
     ).strip()
     borrowed = sorted({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")})
-    (Path(site) / "borrowed.pth").write_text(
-        "\n".join(borrowed) + "\n", encoding="utf-8"
-    )
+    (Path(site) / "borrowed.pth").write_text("\n".join(borrowed) + "\n", encoding="utf-8")
     return home / "bin"
 
 
@@ -122,9 +110,7 @@ def test_a_memory_alone_is_a_memory(alone, tmp_path):
         run(*synapse, *words, "--role", "engineer", cwd=tmp_path)
     words = ("write", "--from", "a", "--namespace", "api/x", "--priority", "critical")
     run(*synapse, *words, "use /v2/users", cwd=tmp_path)
-    assert "use /v2/users" in run(
-        *synapse, "view", "b", "--budget", "2000", cwd=tmp_path
-    )
+    assert "use /v2/users" in run(*synapse, "view", "b", "--budget", "2000", cwd=tmp_path)
     assert "use /v2/users" in run(*synapse, "search", "users", cwd=tmp_path)
     for verb in ("verify", "doctor", "defrag", "stats"):
         run(*synapse, verb, cwd=tmp_path)
@@ -172,9 +158,7 @@ def test_wheel_carries_the_packages_whole(wheel):
         for path in (ROOT / folder).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    names = {
-        name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name
-    }
+    names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     assert names == ours
 
 
@@ -187,46 +171,30 @@ def test_wheel_puts_two_names_at_the_top_of_an_environment(wheel):
 def test_wheel_imports_from_itself(bin, tmp_path):
     for package in ("synapse", "orchestrator"):
         where = run(
-            bin / "python",
-            "-c",
-            f"import {package}; print({package}.__file__)",
-            cwd=tmp_path,
+            bin / "python", "-c", f"import {package}; print({package}.__file__)", cwd=tmp_path
         )
         assert Path(where).is_relative_to(bin.parent), where
 
 
 def test_wheel_has_its_data(bin, tmp_path):
-    where = run(
-        bin / "python", "-c", "import synapse; print(synapse.__file__)", cwd=tmp_path
-    )
+    where = run(bin / "python", "-c", "import synapse; print(synapse.__file__)", cwd=tmp_path)
     names = {path.name for path in Path(where).parent.rglob("*")}
     assert {"PROTOCOL.md", "py.typed"} <= names
     assert any(name.endswith(".sql") for name in names)
 
 
 def test_wheel_writes_and_reads(bin, tmp_path):
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
-        "project"
-    ]["version"]
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "version"
+    ]
     assert version in run(bin / "synapse", "--version", cwd=tmp_path)
     synapse = (bin / "synapse", "--root", tmp_path / "memory")
     run(*synapse, "init", cwd=tmp_path)
     globs = ("--read", "api/*", "--write", "api/*")
-    run(
-        *synapse,
-        "register",
-        "--id",
-        "eng-backend",
-        "--role",
-        "engineer",
-        *globs,
-        cwd=tmp_path,
-    )
+    run(*synapse, "register", "--id", "eng-backend", "--role", "engineer", *globs, cwd=tmp_path)
     write = ("write", "--from", "eng-backend", "--namespace", "api/endpoints", "--json")
     stored = json.loads(run(*synapse, *write, "use /v2/users", cwd=tmp_path))
-    page = json.loads(
-        run(*synapse, "read", "--agent", "eng-backend", "--json", cwd=tmp_path)
-    )
+    page = json.loads(run(*synapse, "read", "--agent", "eng-backend", "--json", cwd=tmp_path))
     assert [(entry["id"], entry["body"]) for entry in page["entries"]] == [
         (stored["id"], "use /v2/users")
     ]
@@ -239,16 +207,7 @@ def test_wheel_has_the_short_commands(bin, tmp_path):
 
 def test_wheel_plays_the_brain_suite(bin, tmp_path):
     """With what it starts processes for: several jobs, and runs that are killed."""
-    words = (
-        "run",
-        "crash_resume",
-        "--runs",
-        "1",
-        "--no-grid",
-        "--quiet",
-        "--jobs",
-        "2",
-    )
+    words = ("run", "crash_resume", "--runs", "1", "--no-grid", "--quiet", "--jobs", "2")
     out = run(bin / "brain-suite", *words, "--out", "suite", cwd=tmp_path, codes=(0, 1))
     assert "crash_resume" in out
     assert (tmp_path / "suite/report.html").is_file()

@@ -9,9 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("synapse", "orchestrator", "scenarios")
-MODULES = [
-    path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))
-]
+MODULES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
 PAGES = [
     *sorted(ROOT.glob("*.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
@@ -43,21 +41,13 @@ SHARE = 0.02  # of the assigned names
 NO_VERBS = 0.005  # of the docstrings of functions
 # plain English in a sentence, though not as names
 PLAIN = {"told", "night", "nights", "books", "pen", "furniture", "boss"}
-RIDDLES = (
-    "whose act is this",
-    "by nobody",
-    "nobody's word",
-    "the bell rings",
-    "rings the bell",
-)
+RIDDLES = ("whose act is this", "by nobody", "nobody's word", "the bell rings", "rings the bell")
 
 
 def avoided(text):
     """Return the words that the glossary replaces, from its table `instead of`."""
     section = text.partition("\n## Glossary\n")[2]
-    rows = re.findall(
-        r"^\| ([^|]+) \| ([^|]+) \|$", section.partition("| we write |")[2], re.M
-    )
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", section.partition("| we write |")[2], re.M)
     return {
         word.strip(" `"): ours.strip(" `")
         for ours, words in rows
@@ -135,9 +125,7 @@ def without_verb(sources):
 
 def sources(package):
     return [
-        path.read_text(encoding="utf-8")
-        for path in MODULES
-        if path.is_relative_to(ROOT / package)
+        path.read_text(encoding="utf-8") for path in MODULES if path.is_relative_to(ROOT / package)
     ]
 
 
@@ -164,9 +152,7 @@ def wrong_words(path):
 
 
 def test_pages_and_modules_keep_to_the_glossary():
-    found = {
-        path: words for path in [*PAGES, *MODULES] if (words := [*wrong_words(path)])
-    }
+    found = {path: words for path in [*PAGES, *MODULES] if (words := [*wrong_words(path)])}
     assert found == {}
 
 
@@ -204,9 +190,7 @@ def test_a_word_of_our_own_is_found():
 def test_a_word_of_our_own_in_a_sentence_is_found():
     assert avoided_in(prose("The bell rings.\n## Glossary\nheirs"), WORDS) == ["bell"]
     assert avoided_in(prose("Set `bell_lost` to 1, or `bell`."), WORDS) == []
-    assert avoided_in(documented('def f():\n    """Ring the bell."""'), WORDS) == [
-        "bell"
-    ]
+    assert avoided_in(documented('def f():\n    """Ring the bell."""'), WORDS) == ["bell"]
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -222,8 +206,5 @@ def test_docstrings_open_with_a_verb(package):
 def test_vague_names_and_openings_are_found():
     assert vague(["found = 1\nrows = 2"]) == 0.5
     assert (
-        without_verb(
-            ['def f():\n    """What it is."""', 'def g():\n    """Return it."""']
-        )
-        == 0.5
+        without_verb(['def f():\n    """What it is."""', 'def g():\n    """Return it."""']) == 0.5
     )

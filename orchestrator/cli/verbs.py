@@ -73,13 +73,7 @@ _TABLE = (
         "watch a team of three at work; needs no key",
         "orchestrator demo",
     ),
-    _verb(
-        "init",
-        "do",
-        "work.init",
-        "write an example workspace with a team",
-        "orchestrator init",
-    ),
+    _verb("init", "do", "work.init", "write an example workspace with a team", "orchestrator init"),
     _verb(
         "ps",
         "see",
@@ -87,13 +81,7 @@ _TABLE = (
         "list the runs that are going on, or all",
         "orchestrator ps --all --limit 20",
     ),
-    _verb(
-        "tree",
-        "see",
-        "inspect.runs",
-        "show who spawned whom",
-        "orchestrator tree lead-1f0c",
-    ),
+    _verb("tree", "see", "inspect.runs", "show who spawned whom", "orchestrator tree lead-1f0c"),
     _verb(
         "tail",
         "see",
@@ -178,13 +166,7 @@ _TABLE = (
         "start the daemon: it resumes runs and tidies at night",
         "orchestrator up --detach",
     ),
-    _verb(
-        "down",
-        "keep",
-        "upkeep.daemon",
-        "end the daemon; its runs wait",
-        "orchestrator down",
-    ),
+    _verb("down", "keep", "upkeep.daemon", "end the daemon; its runs wait", "orchestrator down"),
     _verb(
         "status",
         "keep",
@@ -192,13 +174,7 @@ _TABLE = (
         "show whether the daemon is up, and its runs",
         "orchestrator status",
     ),
-    _verb(
-        "open",
-        "keep",
-        "upkeep.open",
-        "look at the workspace in a browser",
-        "orchestrator open",
-    ),
+    _verb("open", "keep", "upkeep.open", "look at the workspace in a browser", "orchestrator open"),
     _verb(
         "propose",
         "keep",
@@ -251,10 +227,5 @@ overview = Help(
 
 # A prompt shows what its agent may see; to others it is as closed as the entries in it.
 PROGRAM = Program(
-    "orchestrator",
-    VERBS,
-    frozenset(VERBS),
-    overview,
-    older=OLDER_NAMES,
-    needs="jinja2",
+    "orchestrator", VERBS, frozenset(VERBS), overview, older=OLDER_NAMES, needs="jinja2"
 )

@@ -35,11 +35,7 @@ from orchestrator.engines.stream import (
     take,
 )
 
-STOPS = {
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "refusal": "refusal",
-}
+STOPS = {"max_tokens": "length", "model_context_window_exceeded": "length", "refusal": "refusal"}
 Part = dict[str, Any]
 
 
@@ -118,11 +114,7 @@ def conversation(request: Request) -> dict[str, Any]:
     for block in (*system, *view, *ends):
         block["cache_control"] = {"type": "ephemeral"}
     tools = [
-        {
-            "name": tool.name,
-            "description": tool.description,
-            "input_schema": dict(tool.schema),
-        }
+        {"name": tool.name, "description": tool.description, "input_schema": dict(tool.schema)}
         for tool in request.tools
     ]
     return (
@@ -167,12 +159,7 @@ def _parts(message: Message) -> list[Part]:
 def _plain(text: str, calls: Iterable[Call]) -> list[Part]:
     """Return a message without anything of the provider's own. It takes no empty texts."""
     uses = [
-        {
-            "type": "tool_use",
-            "id": call.id,
-            "name": call.name,
-            "input": dict(call.arguments),
-        }
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": dict(call.arguments)}
         for call in calls
     ]
     return [*([_text(text)] if text.strip() else []), *uses]
@@ -188,24 +175,16 @@ def _engine_error(error: Exception) -> EngineError:
     """
     if isinstance(error, TypeError):
         return Rejected(
-            "there is no key, set ANTHROPIC_API_KEY"
-            if "api_key" in str(error)
-            else str(error)
+            "there is no key, set ANTHROPIC_API_KEY" if "api_key" in str(error) else str(error)
         )
     problem_text = problem(error)
-    return (
-        problem_text
-        if isinstance(problem_text, EngineError)
-        else Rejected(str(problem_text))
-    )
+    return problem_text if isinstance(problem_text, EngineError) else Rejected(str(problem_text))
 
 
 class _Reading:
     """One reply: its parts, as far as they have come."""
 
-    def __init__(
-        self, client: Any, asked: dict[str, Any], extra: dict[str, Any]
-    ) -> None:
+    def __init__(self, client: Any, asked: dict[str, Any], extra: dict[str, Any]) -> None:
         self._client, self._asked, self._extra = client, asked, extra
         self._parts: list[Part] = []
         self._deltas: dict[int, list[str]] = {}  # of each part, what came of it
@@ -220,9 +199,7 @@ class _Reading:
         import httpx2
 
         try:
-            stream = await self._client.messages.create(
-                **self._asked, **self._extra, stream=True
-            )
+            stream = await self._client.messages.create(**self._asked, **self._extra, stream=True)
         except (anthropic.APIError, TypeError) as error:
             raise _engine_error(error) from error
         try:
@@ -240,9 +217,7 @@ class _Reading:
         match event.type:
             case "message_start":
                 self._model = event.message.model
-                self._usage = (
-                    event.message.usage.to_dict() if event.message.usage else {}
-                )
+                self._usage = event.message.usage.to_dict() if event.message.usage else {}
             case "content_block_start":
                 self._parts.append(event.content_block.to_dict())
                 self._open.add(event.index)
@@ -254,9 +229,7 @@ class _Reading:
                 self._stop = event.delta.stop_reason
                 self._usage |= {
                     key: value
-                    for key, value in (
-                        event.usage.to_dict() if event.usage else {}
-                    ).items()
+                    for key, value in (event.usage.to_dict() if event.usage else {}).items()
                     if value is not None
                 }
             case "message_stop":
@@ -274,10 +247,7 @@ class _Reading:
             case "signature_delta":
                 block["signature"] = delta.signature
             case "citations_delta":
-                block["citations"] = [
-                    *(block.get("citations") or ()),
-                    delta.citation.to_dict(),
-                ]
+                block["citations"] = [*(block.get("citations") or ()), delta.citation.to_dict()]
 
     def _joined(self, index: int) -> str:
         return "".join(self._deltas.get(index, ()))
@@ -301,11 +271,7 @@ class _Reading:
             if block["type"] == "text":
                 complete += [block] if block["text"].strip() else []
             elif block["type"] == "tool_use":
-                if (
-                    index in self._open
-                    or stop == "refusal"
-                    or (stop == "length" and last)
-                ):
+                if index in self._open or stop == "refusal" or (stop == "length" and last):
                     continue  # it is cut, or not to be trusted
                 calls.append(call_of(block["id"], block["name"], self._joined(index)))
                 complete.append(block | {"input": dict(calls[-1].arguments)})

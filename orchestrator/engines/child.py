@@ -39,15 +39,7 @@ class Child:
         stdin, stdout, stderr = files
         try:
             self._watchdog = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-I",
-                    "-S",
-                    WATCHDOG,
-                    str(theirs.fileno()),
-                    str(grace),
-                    *command,
-                ],
+                [sys.executable, "-I", "-S", WATCHDOG, str(theirs.fileno()), str(grace), *command],
                 stdin=stdin,
                 stdout=stdout,
                 stderr=stderr,

@@ -47,12 +47,7 @@ class Session(NamedTuple):
     @property
     def text(self) -> str:
         used = self.used
-        counts = (
-            used.input_tokens,
-            used.output_tokens,
-            used.cached_tokens,
-            used.written_tokens,
-        )
+        counts = (used.input_tokens, used.output_tokens, used.cached_tokens, used.written_tokens)
         return f"{self.id} {','.join(map(str, counts))}" if any(counts) else self.id
 
     @classmethod
@@ -80,23 +75,18 @@ def prompt_of(request: Request, *, resumed: bool, with_system: bool) -> str:
     messages = request.messages
     if resumed:
         last = max(
-            (at for at, message in enumerate(messages) if message.role == "assistant"),
-            default=-1,
+            (at for at, message in enumerate(messages) if message.role == "assistant"), default=-1
         )
         messages = messages[last + 1 :]
     texts = [_message_text(message) for message in messages if message.text]
     return "\n\n".join(
-        [request.system, *texts]
-        if with_system and request.system and not resumed
-        else texts
+        [request.system, *texts] if with_system and request.system and not resumed else texts
     )
 
 
 def _message_text(message: Message) -> str:
     return (
-        f"## Your Earlier Output\n\n{message.text}"
-        if message.role == "assistant"
-        else message.text
+        f"## Your Earlier Output\n\n{message.text}" if message.role == "assistant" else message.text
     )
 
 
@@ -115,16 +105,9 @@ def values_for(
     request: Request, session: Session | None, prompt: str, folder: str, root: str
 ) -> dict[str, str]:
     """Return the values of the placeholders; what is a file is written into the folder."""
-    files = {
-        "prompt_file": prompt,
-        "system_file": request.system,
-        "schema_file": REPORT,
-    }
+    files = {"prompt_file": prompt, "system_file": request.system, "schema_file": REPORT}
     return {
-        **{
-            name: _written(os.path.join(folder, name), text)
-            for name, text in files.items()
-        },
+        **{name: _written(os.path.join(folder, name), text) for name, text in files.items()},
         "prompt": prompt,
         "schema": REPORT,
         "session": session.id if session else str(uuid.uuid4()),

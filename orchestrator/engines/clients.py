@@ -53,14 +53,7 @@ CLAUDE_CODE = Client(
     name="claude-code",
     program="claude",
     start=("-p", "--output-format", "stream-json", "--verbose"),
-    resume=(
-        "-p",
-        "--output-format",
-        "stream-json",
-        "--verbose",
-        "--resume",
-        "{session}",
-    ),
+    resume=("-p", "--output-format", "stream-json", "--verbose", "--resume", "{session}"),
     model=("--model", "{model}"),
     system=("--append-system-prompt-file", "{system_file}"),
     report=("--json-schema", "{schema}"),
@@ -71,9 +64,7 @@ CLAUDE_CODE = Client(
     },
     form="lines",
     rules=(
-        Rule(
-            {"type": "system", "subtype": "init"}, session="session_id", model="model"
-        ),
+        Rule({"type": "system", "subtype": "init"}, session="session_id", model="model"),
         Rule(
             {"type": "result"},
             text="result",
@@ -92,9 +83,7 @@ CLAUDE_CODE = Client(
                     " usage.cache_creation_input_tokens"
                 ),
             ),
-            output=(
-                "model_usage_since_last_result.*.outputTokens | usage.output_tokens",
-            ),
+            output=("model_usage_since_last_result.*.outputTokens | usage.output_tokens",),
             cached=(
                 (
                     "model_usage_since_last_result.*.cacheReadInputTokens |"
@@ -143,14 +132,7 @@ CODEX = Client(
     name="codex",
     program="codex",
     # A login shell would read the machine's profile, and with it lose our PATH.
-    start=(
-        "exec",
-        "--json",
-        "--skip-git-repo-check",
-        "-c",
-        "allow_login_shell=false",
-        "-",
-    ),
+    start=("exec", "--json", "--skip-git-repo-check", "-c", "allow_login_shell=false", "-"),
     resume=(
         "exec",
         "resume",
@@ -178,9 +160,7 @@ CODEX = Client(
     form="lines",
     rules=(
         Rule({"type": "thread.started"}, session="thread_id"),
-        Rule(
-            {"type": "item.completed", "item.type": "agent_message"}, text="item.text"
-        ),
+        Rule({"type": "item.completed", "item.type": "agent_message"}, text="item.text"),
         Rule(
             {"type": "turn.completed"},
             input=("usage.input_tokens",),

@@ -13,9 +13,7 @@ from synapse.formats.wants import of_engine
 from synapse.trust import decisions
 
 
-def make(
-    name: str, engines: object, root: str | None, *, by_program: bool = False
-) -> Engine:
+def make(name: str, engines: object, root: str | None, *, by_program: bool = False) -> Engine:
     """Return the engine of this name. `engines` is the block of the settings, `root` the workspace
     that they are of. NotTrusted where that asks for more than the built-in one does, and no person
     allowed it.

@@ -62,15 +62,11 @@ def _transport() -> Any:
             super().__init__(verify=_certificates())
             self.trusted = trusted
 
-        async def handle_async_request(
-            self, request: httpx2.Request
-        ) -> httpx2.Response:
+        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
             url = request.url
             port = url.port or (443 if url.scheme == "https" else 80)
             try:
-                numbers = await asyncio.to_thread(
-                    addresses.resolved, url.host, port, self.trusted
-                )
+                numbers = await asyncio.to_thread(addresses.resolved, url.host, port, self.trusted)
             except Forbidden as error:
                 # asking again is of no use, and the SDK is told so
                 body = {"error": {"type": "not_trusted", "message": str(error)}}

@@ -72,9 +72,7 @@ class OpenAI:
         }
 
         def begin() -> Reading:
-            return _Reading(
-                self._client, arguments, extra(self, request), self._unreasoned
-            )
+            return _Reading(self._client, arguments, extra(self, request), self._unreasoned)
 
         return await take(begin, interrupt)
 
@@ -83,9 +81,7 @@ class OpenAI:
         import openai
 
         try:
-            counted = await self._client.responses.input_tokens.count(
-                **self._asked(request)
-            )
+            counted = await self._client.responses.input_tokens.count(**self._asked(request))
         except openai.NotFoundError:
             return None
         except openai.APIError as error:
@@ -114,11 +110,7 @@ class OpenAI:
 
 
 def connect(
-    base_url: str | None,
-    api_key: str | None,
-    max_retries: int,
-    timeout: float | None,
-    trusted: str,
+    base_url: str | None, api_key: str | None, max_retries: int, timeout: float | None, trusted: str
 ) -> Any:
     """Return the SDK's client; raise Rejected where its key is missing. `trusted`: the kind of
     place that an address of the workspace's has to be.
@@ -141,11 +133,7 @@ def connect(
 
 def _items(message: Message) -> Iterator[Item]:
     if message.role == "tool":
-        yield {
-            "type": "function_call_output",
-            "call_id": message.answers,
-            "output": message.text,
-        }
+        yield {"type": "function_call_output", "call_id": message.answers, "output": message.text}
     elif isinstance(message.native, Mapping) and "openai" in message.native:
         yield from message.native["openai"]
     else:
@@ -165,11 +153,7 @@ class _Reading:
     """One reply: its items, as far as they have come."""
 
     def __init__(
-        self,
-        client: Any,
-        asked: dict[str, Any],
-        extra: dict[str, Any],
-        unreasoned: set[str],
+        self, client: Any, asked: dict[str, Any], extra: dict[str, Any], unreasoned: set[str]
     ) -> None:
         self._client = client
         self._asked = asked
@@ -207,9 +191,7 @@ class _Reading:
         model, create = self._asked["model"], self._client.responses.create
         if model not in self._unreasoned:
             try:
-                return await create(
-                    **self._asked, **self._extra, include=[ENCRYPTED], stream=True
-                )
+                return await create(**self._asked, **self._extra, include=[ENCRYPTED], stream=True)
             except openai.BadRequestError as error:
                 if "encrypted content is not supported" not in str(error).lower():
                     raise
@@ -266,11 +248,7 @@ class _Reading:
             if item["type"] == "message"
             for content in item["content"]
         ]
-        reason = (
-            self._ended.incomplete_details.reason
-            if self._ended.incomplete_details
-            else None
-        )
+        reason = self._ended.incomplete_details.reason if self._ended.incomplete_details else None
         if "refusal" in refusals or reason == "content_filter":
             return "refusal"
         return "length" if reason else "done"
@@ -283,11 +261,7 @@ class _Reading:
         """Return the items as they came, where they say more than text and calls do. Reasoning goes
         back whole or not at all: the provider refuses it without its results.
         """
-        special = [
-            item
-            for item in self._items
-            if item["type"] == "reasoning" or item.get("phase")
-        ]
+        special = [item for item in self._items if item["type"] == "reasoning" or item.get("phase")]
         unsealed = [
             item
             for item in special
@@ -310,9 +284,7 @@ class _Reading:
             input_tokens = guess(json.dumps(self._asked))
             output_tokens = guess(*texts, "".join(self._text), "".join(self._arguments))
             return Usage(input_tokens, output_tokens, estimated=True)
-        details = (
-            usage.input_tokens_details.to_dict() if usage.input_tokens_details else {}
-        )
+        details = usage.input_tokens_details.to_dict() if usage.input_tokens_details else {}
         read = max(details.get("cached_tokens") or 0, 0)
         written = max(details.get("cache_write_tokens") or 0, 0)
         return Usage(usage.input_tokens, usage.output_tokens, read, written)

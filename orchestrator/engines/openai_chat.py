@@ -94,9 +94,7 @@ def conversation(request: Request) -> list[dict[str, Any]]:
     comes after the result.
     """
     messages: list[dict[str, Any]] = (
-        [{"role": "system", "content": request.system}]
-        if request.system.strip()
-        else []
+        [{"role": "system", "content": request.system}] if request.system.strip() else []
     )
     texts: list[str] = []
 
@@ -108,11 +106,7 @@ def conversation(request: Request) -> list[dict[str, Any]]:
     for message in request.messages:
         if message.role == "tool":
             messages.append(
-                {
-                    "role": "tool",
-                    "tool_call_id": message.answers,
-                    "content": message.text,
-                }
+                {"role": "tool", "tool_call_id": message.answers, "content": message.text}
             )
         elif message.role == "user":
             texts += [message.text] if message.text.strip() else []
@@ -143,9 +137,7 @@ def _assistant(message: Message) -> dict[str, Any]:
 class _Reading:
     """One reply, as far as it has come."""
 
-    def __init__(
-        self, client: Any, asked: dict[str, Any], extra: dict[str, Any]
-    ) -> None:
+    def __init__(self, client: Any, asked: dict[str, Any], extra: dict[str, Any]) -> None:
         self._client, self._asked, self._extra = client, asked, extra
         self._text: list[str] = []
         self._refusal = ""
@@ -186,9 +178,7 @@ class _Reading:
     def _add(self, deltas: Iterable[Any]) -> None:
         for delta in deltas:
             index = delta.index if delta.index is not None else len(self._calls)
-            call = next(
-                (item for item in reversed(self._calls) if item["index"] == index), None
-            )
+            call = next((item for item in reversed(self._calls) if item["index"] == index), None)
             if call is None or (delta.id and call["id"] and delta.id != call["id"]):
                 call = {"index": index, "id": "", "name": "", "arguments": []}
                 self._calls.append(call)
@@ -202,28 +192,14 @@ class _Reading:
         if whole and self._refusal:
             stop = "refusal"
         # Without the end, the last call may be cut; nothing says that it is not.
-        calls = (
-            []
-            if stop == "refusal"
-            else self._calls
-            if stop == "done"
-            else self._calls[:-1]
-        )
-        turn = sum(
-            message["role"] == "assistant" for message in self._asked["messages"]
-        )
+        calls = [] if stop == "refusal" else self._calls if stop == "done" else self._calls[:-1]
+        turn = sum(message["role"] == "assistant" for message in self._asked["messages"])
         read_calls = tuple(
-            call_of(
-                call["id"] or f"call-{turn}-{index}",
-                call["name"],
-                "".join(call["arguments"]),
-            )
+            call_of(call["id"] or f"call-{turn}-{index}", call["name"], "".join(call["arguments"]))
             for index, call in enumerate(calls)
         )
         text = "".join(self._text) or self._refusal
-        return Turn(
-            text, read_calls, ending(stop, text, read_calls), self._spent(), self._model
-        )
+        return Turn(text, read_calls, ending(stop, text, read_calls), self._spent(), self._model)
 
     def _spent(self) -> Usage:
         usage = self._usage
@@ -234,9 +210,7 @@ class _Reading:
                 *("".join([call["name"], *call["arguments"]]) for call in self._calls),
             )
             return Usage(guess(json.dumps(self._asked)), output_tokens, estimated=True)
-        details = (
-            usage.prompt_tokens_details.to_dict() if usage.prompt_tokens_details else {}
-        )
+        details = usage.prompt_tokens_details.to_dict() if usage.prompt_tokens_details else {}
         read = max(details.get("cached_tokens") or 0, 0)
         written = max(details.get("cache_write_tokens") or 0, 0)
         cost = getattr(usage, "cost", None)  # OpenRouter's

@@ -44,17 +44,12 @@ class Output:
 
     @property
     def size(self) -> int:
-        return sum(
-            os.fstat(file.fileno()).st_size - start
-            for file, start in self._starts.items()
-        )
+        return sum(os.fstat(file.fileno()).st_size - start for file, start in self._starts.items())
 
     def understood(self, client: Client) -> Said:
         self.said.seek(self._starts[self.said])
         if client.form == "text":
-            text = (
-                self.said.read(output_rules.LONGEST).decode("utf-8", "replace").strip()
-            )
+            text = self.said.read(output_rules.LONGEST).decode("utf-8", "replace").strip()
             return Said(text, understood=1)
         pieces = (
             output_rules.lines(self.said)
@@ -65,9 +60,7 @@ class Output:
 
     def tail(self) -> str:
         """Return the end of the output, errors last."""
-        return "\n".join(
-            filter(None, (self._end_of(self.said), self._end_of(self.errors)))
-        )
+        return "\n".join(filter(None, (self._end_of(self.said), self._end_of(self.errors))))
 
     def _end_of(self, file: IO[bytes]) -> str:
         end = file.seek(0, os.SEEK_END)

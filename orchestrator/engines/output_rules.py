@@ -117,16 +117,12 @@ def _usage(piece: Any, rule: Rule) -> Usage | None:
     cost = _sum(piece, rule.cost)
     if cost is None and all(count is None for values in counts for count in values):
         return None
-    sent, got, cached, written = (
-        int(sum(count or 0 for count in values)) for values in counts
-    )
+    sent, got, cached, written = (int(sum(count or 0 for count in values)) for values in counts)
     return Usage(sent, got, cached, written, cost)
 
 
 def _text(piece: Any, path: str) -> str:
-    return "\n\n".join(
-        str(value) for value in _found(piece, path) if value not in (None, "")
-    )
+    return "\n\n".join(str(value) for value in _found(piece, path) if value not in (None, ""))
 
 
 def _sum(piece: Any, path: str) -> float | None:
@@ -157,9 +153,7 @@ def _found(piece: Any, path: str) -> list[Any]:
 
 def _inside(outer: Any, key: str) -> list[Any]:
     if isinstance(outer, dict):
-        return (
-            list(outer.values()) if key == "*" else [outer[key]] if key in outer else []
-        )
+        return list(outer.values()) if key == "*" else [outer[key]] if key in outer else []
     return list(outer) if key == "*" and isinstance(outer, list) else []
 
 

@@ -96,12 +96,8 @@ class Process:
         limit: int = LIMIT,
     ) -> None:
         if client is None:
-            rule_list = tuple(
-                rule if isinstance(rule, Rule) else Rule(**rule) for rule in rules
-            )
-            client = Client(
-                "process", "", (), tuple(resume), form=form, rules=rule_list
-            )
+            rule_list = tuple(rule if isinstance(rule, Rule) else Rule(**rule) for rule in rules)
+            client = Client("process", "", (), tuple(resume), form=form, rules=rule_list)
         argv = shlex.split(command) if isinstance(command, str) else command
         self.name = client.name
         self.client = client
@@ -154,9 +150,7 @@ class Process:
             tempfile.TemporaryDirectory(prefix="synapse-") as aside,
             Output(workplace.output) as output,
         ):
-            code = await self._last(
-                self._start(request, session, workplace, aside, output), output
-            )
+            code = await self._last(self._start(request, session, workplace, aside, output), output)
             client_output = await asyncio.to_thread(output.understood, self.client)
             trouble = client_output.error or (output.tail() if code else "")
         if session and self.client.lost and self.client.lost in trouble:
@@ -166,39 +160,24 @@ class Process:
         return self._turn(client_output, request, session or Session(""))
 
     def _start(
-        self,
-        request: Request,
-        session: Session | None,
-        place: Place,
-        aside: str,
-        output: Output,
+        self, request: Request, session: Session | None, place: Place, aside: str, output: Output
     ) -> Child:
         env = self._environment(place)
         if shutil.which(self.command[0], path=env["PATH"]) is None:
             raise Rejected(
                 f"{self.command[0]} is not there to be run. {self.client.install}".strip()
             )
-        prompt = prompt_of(
-            request, resumed=session is not None, with_system=not self.client.system
-        )
-        values = values_for(
-            request, session, prompt, aside, env.get("SYNAPSE_ROOT", place.folder)
-        )
+        prompt = prompt_of(request, resumed=session is not None, with_system=not self.client.system)
+        values = values_for(request, session, prompt, aside, env.get("SYNAPSE_ROOT", place.folder))
         argv = self._words(request, session)
         in_arguments = any(
-            name in argument
-            for argument in argv
-            for name in ("{prompt}", "{prompt_file}")
+            name in argument for argument in argv for name in ("{prompt}", "{prompt_file}")
         )
         with open(os.devnull if in_arguments else values["prompt_file"], "rb") as stdin:
             files = (stdin, output.said, output.errors)
             try:
                 return Child(
-                    fill(argv, values),
-                    folder=place.folder,
-                    env=env,
-                    files=files,
-                    grace=self.grace,
+                    fill(argv, values), folder=place.folder, env=env, files=files, grace=self.grace
                 )
             except OSError as error:
                 raise Rejected(
@@ -207,14 +186,9 @@ class Process:
 
     def _words(self, request: Request, session: Session | None) -> list[str]:
         client = self.client
-        for name, value in (
-            ("model", request.model),
-            ("session", session and session.id),
-        ):
+        for name, value in (("model", request.model), ("session", session and session.id)):
             if value and value.startswith("-"):
-                raise Rejected(
-                    f"{self.name}: the {name} {value!a:.60} would be an option"
-                )
+                raise Rejected(f"{self.name}: the {name} {value!a:.60} would be an option")
         return [
             *self.command,
             *(client.resume if session else client.start),
@@ -254,25 +228,16 @@ class Process:
         }
         env = variables | dict(self.client.sets) | self.env | dict(place.env)
         return env | {
-            "PATH": os.pathsep.join(
-                (sysconfig.get_path("scripts"), env.get("PATH", os.defpath))
-            )
+            "PATH": os.pathsep.join((sysconfig.get_path("scripts"), env.get("PATH", os.defpath)))
         }
 
     def _problem(self, code: int, trouble: str) -> EngineError:
         kind = next(
-            (
-                kind
-                for kind, pattern in TROUBLES
-                if re.search(pattern, trouble, re.IGNORECASE)
-            ),
+            (kind for kind, pattern in TROUBLES if re.search(pattern, trouble, re.IGNORECASE)),
             Broken,
         )
         message = trouble.strip() or "it said nothing that can be read"
-        return kind(
-            f"{self.name} failed with exit code {code}: {message[-300:]}",
-            output=trouble,
-        )
+        return kind(f"{self.name} failed with exit code {code}: {message[-300:]}", output=trouble)
 
     def _turn(self, said: Said, request: Request, session: Session) -> Turn:
         text, blocked = said.text, said.blocked
@@ -285,9 +250,7 @@ class Process:
             stop=STOPS.get(said.stop) or ("done" if text else "empty"),
             usage=session.since(usage) if self.client.totals else usage,
             model=said.model or request.model or "",
-            session=Session(said.session, used).text
-            if said.session and self.resumes
-            else None,
+            session=Session(said.session, used).text if said.session and self.resumes else None,
             blocked=blocked,
         )
 

@@ -63,16 +63,9 @@ _MARK = "nobody_works"
 def echo(seen: Seen) -> str:
     """Reply what the task was, which nobody does: the script where none is given."""
     task = next(
-        (
-            message.text
-            for message in reversed(seen.messages)
-            if message.label == "task"
-        ),
-        "",
+        (message.text for message in reversed(seen.messages) if message.label == "task"), ""
     )
-    lines = [
-        line for line in task.splitlines() if line.strip() and not line.startswith("#")
-    ]
+    lines = [line for line in task.splitlines() if line.strip() and not line.startswith("#")]
     return f"Nobody did this: {lines[0].strip() if lines else 'nothing was asked'}"
 
 
@@ -88,9 +81,7 @@ class Scripted:
     @property
     def played(self) -> bool:
         """Return whether nobody works: there is no script of the user's."""
-        is_own = (
-            type(self).step is not Scripted.step
-        )  # a class of the user's takes the steps
+        is_own = type(self).step is not Scripted.step  # a class of the user's takes the steps
         return not is_own and bool(getattr(self.script, _MARK, False))
 
     def __init__(self, script: Script = echo, *, count: Counter | None = None) -> None:
@@ -103,10 +94,7 @@ class Scripted:
         move = Move(moved) if isinstance(moved, str) else moved
         if move.takes and await rung(interrupt, move.takes):
             return Turn(
-                "",
-                stop="interrupted",
-                usage=self._usage(request),
-                model=request.model or self.name,
+                "", stop="interrupted", usage=self._usage(request), model=request.model or self.name
             )
         turn = sum(message.role == "assistant" for message in request.messages)
         calls = tuple(
@@ -114,17 +102,8 @@ class Scripted:
             for i, (name, arguments) in enumerate(move.calls)
         )
         stop = move.stop or ("tools" if calls else "done" if move.text else "empty")
-        usage = self._usage(
-            request, move.text, *(f"{name}{args}" for name, args in move.calls)
-        )
-        return Turn(
-            move.text,
-            calls,
-            stop,
-            usage,
-            request.model or self.name,
-            blocked=move.blocked,
-        )
+        usage = self._usage(request, move.text, *(f"{name}{args}" for name, args in move.calls))
+        return Turn(move.text, calls, stop, usage, request.model or self.name, blocked=move.blocked)
 
     async def count(self, request: Request) -> int | None:
         """Return None: nobody else counts the tokens of a script."""

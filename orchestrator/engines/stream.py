@@ -127,9 +127,7 @@ def _usage_so_far(reading: Reading) -> Usage | None:
         return None
 
 
-async def until(
-    interrupt: asyncio.Event, work: Callable[[], Coroutine[Any, Any, None]]
-) -> bool:
+async def until(interrupt: asyncio.Event, work: Callable[[], Coroutine[Any, Any, None]]) -> bool:
     """Return whether the work ended before somebody interrupted it. Nothing of it goes on
     afterwards.
     """
@@ -158,9 +156,7 @@ def problem(error: Exception, *, streaming: bool = False) -> EngineError | Dropp
         f"{type(error).__name__}:"
         f" {inner.get('message') or error}{'' if status or streaming else _where(error)}"
     )
-    if (streaming or status in (400, 413, 422)) and _TOO_LONG.search(
-        f"{text} {kinds}".lower()
-    ):
+    if (streaming or status in (400, 413, 422)) and _TOO_LONG.search(f"{text} {kinds}".lower()):
         return ContextTooLong(text)
     wait = asked_wait(getattr(getattr(error, "response", None), "headers", {}))
     if wait > LONGEST_WAIT:
@@ -210,9 +206,7 @@ def call_of(id: str, name: str, arguments: str) -> Call:
     except ValueError as error:
         return Call(id, name, {}, f"the arguments are no JSON: {error}")
     if not isinstance(value, dict):
-        return Call(
-            id, name, {}, f"the arguments are no object but {type(value).__name__}"
-        )
+        return Call(id, name, {}, f"the arguments are no object but {type(value).__name__}")
     return Call(id, name, value)
 
 

@@ -118,13 +118,7 @@ class Keeper:
             os.killpg(self._child, number)
         except (ProcessLookupError, PermissionError):
             pass
-        for pid in (
-            _children(os.getpid())
-            if LINUX
-            else [self._child]
-            if self._code is None
-            else []
-        ):
+        for pid in _children(os.getpid()) if LINUX else [self._child] if self._code is None else []:
             try:
                 os.kill(pid, number)
             except (ProcessLookupError, PermissionError):

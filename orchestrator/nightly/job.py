@@ -71,20 +71,14 @@ def snapshots_of(settings: Settings) -> Snapshots | None:
         raise wrong
     directory = os.path.expanduser(str(declared.get("dir") or ""))
     keep = declared.get("keep")
-    if not os.path.isabs(directory) or not (
-        keep is None or (type(keep) is int and keep > 0)
-    ):
+    if not os.path.isabs(directory) or not (keep is None or (type(keep) is int and keep > 0)):
         raise wrong
     return Snapshots(directory, keep)
 
 
 def nightly(root: str, plan: Plan) -> list[Job]:
     """Return the jobs for a daemon; none where the workspace wants no nightly maintenance."""
-    return (
-        []
-        if plan.defrag is None
-        else [Job(NIGHTLY, plan.defrag, partial(_in_a_process, root))]
-    )
+    return [] if plan.defrag is None else [Job(NIGHTLY, plan.defrag, partial(_in_a_process, root))]
 
 
 def spend(mem: Memory, on: date) -> bool:
@@ -135,10 +129,7 @@ def embed_waiting(store: Store) -> None:
 
 
 def past(
-    store: Store,
-    plan: Plan,
-    days: int,
-    jobs: tuple[str, ...] = (NIGHTLY, SEMANTIC, BACKUP),
+    store: Store, plan: Plan, days: int, jobs: tuple[str, ...] = (NIGHTLY, SEMANTIC, BACKUP)
 ) -> list[Past]:
     """Return the outcomes of the jobs on the newest dates that were due, newest first."""
     if plan.defrag is None:
@@ -150,17 +141,14 @@ def past(
     return [
         record
         for record in records
-        if record.state != "missed"
-        or (record.job == NIGHTLY and _was_there(plan, record, first))
+        if record.state != "missed" or (record.job == NIGHTLY and _was_there(plan, record, first))
     ]
 
 
 def _was_there(plan: Plan, each: Past, first: int) -> bool:
     """Return whether the workspace had begun when the date was due."""
     assert plan.defrag is not None
-    return (
-        instant(plan.defrag, date.fromisoformat(each.date), zone_of(plan.zone)) >= first
-    )
+    return instant(plan.defrag, date.fromisoformat(each.date), zone_of(plan.zone)) >= first
 
 
 def _past(store: Store, job: str, day: str) -> Past:
@@ -185,9 +173,7 @@ def _past(store: Store, job: str, day: str) -> Past:
         if name not in Claim._fields and name not in ("state", "holder")
     }
     ended = None if running else records[-1].at
-    return Past(
-        job, day, state, tuple(holders), records[0].at, ended, last.get("phase"), fields
-    )
+    return Past(job, day, state, tuple(holders), records[0].at, ended, last.get("phase"), fields)
 
 
 def _state(store: Store, job: str, day: str) -> str:
@@ -199,14 +185,7 @@ def _state(store: Store, job: str, day: str) -> str:
 
 async def _in_a_process(root: str, on: date) -> bool:
     # -P: nothing is imported from the folder in which this happens to run
-    argv = [
-        sys.executable,
-        "-P",
-        "-m",
-        "orchestrator.nightly.job",
-        root,
-        on.isoformat(),
-    ]
+    argv = [sys.executable, "-P", "-m", "orchestrator.nightly.job", root, on.isoformat()]
     process = await asyncio.create_subprocess_exec(
         *argv, stdin=asyncio.subprocess.PIPE, stdout=sys.stderr
     )
@@ -231,9 +210,7 @@ def main(root: str, day: str) -> int:
     except SynapseError as error:
         sys.stderr.write(f"night of {day}: {error}\n")
         return FAILED
-    sys.stderr.write(
-        f"night of {day}: done after {(now() - start) / 1_000_000:.1f} s\n"
-    )
+    sys.stderr.write(f"night of {day}: done after {(now() - start) / 1_000_000:.1f} s\n")
     return DONE
 
 

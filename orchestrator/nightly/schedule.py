@@ -52,9 +52,7 @@ def plan_of(settings: Settings) -> Plan:
     """Return the schedule of a workspace; InvalidEntry says which part of it is not valid."""
     declared = dict(settings.other).get("schedule") or {}
     if not isinstance(declared, Mapping):
-        raise InvalidEntry(
-            'schedule: write a block such as {zone: Europe/Berlin, defrag: "02:30"}'
-        )
+        raise InvalidEntry('schedule: write a block such as {zone: Europe/Berlin, defrag: "02:30"}')
     if unknown := sorted(set(declared) - {"zone", "defrag"}):
         raise InvalidEntry(f"schedule: {unknown[0]!r} is not one of zone, defrag")
     zone = str(declared.get("zone") or ZONE)
@@ -89,9 +87,7 @@ def instant(at: time, on: date, zone: tzinfo) -> int:
     # in a gap: whose end lies between what the two offsets say
     while first - second > timedelta(seconds=1):
         middle = second + (first - second) / 2
-        jumped = middle.astimezone(zone).replace(tzinfo=None) >= local.replace(
-            tzinfo=None
-        )
+        jumped = middle.astimezone(zone).replace(tzinfo=None) >= local.replace(tzinfo=None)
         first, second = (middle, second) if jumped else (first, middle)
     return _micros(first.replace(microsecond=0))
 
@@ -177,9 +173,7 @@ class Alarm:
                 or self.failed[job.name, on] >= ATTEMPTS
             ):
                 continue
-            self.running[job.name] = asyncio.create_task(
-                self._do(job, on), name=f"{job.name} {on}"
-            )
+            self.running[job.name] = asyncio.create_task(self._do(job, on), name=f"{job.name} {on}")
 
     async def _do(self, job: Job, on: date) -> None:
         try:
@@ -205,16 +199,11 @@ class Alarm:
         rules = {"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
         for job in self.jobs:
             daily = CronTrigger(
-                hour=job.at.hour,
-                minute=job.at.minute,
-                second=job.at.second,
-                timezone=self.zone,
+                hour=job.at.hour, minute=job.at.minute, second=job.at.second, timezone=self.zone
             )
             self._rings.add_job(self.look, daily, id=job.name, **rules)
         often = IntervalTrigger(seconds=LOOK_EVERY, timezone=UTC)
-        self._rings.add_job(
-            self.look, often, id="look", next_run_time=datetime.now(UTC), **rules
-        )
+        self._rings.add_job(self.look, often, id="look", next_run_time=datetime.now(UTC), **rules)
         self._rings.start()
         return self
 

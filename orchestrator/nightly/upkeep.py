@@ -23,9 +23,7 @@ class Upkeep:
         self._store = store
         self._busy = busy
         self._over = threading.Event()
-        self._thread = threading.Thread(
-            target=self._keep_up, name="synapse-upkeep", daemon=True
-        )
+        self._thread = threading.Thread(target=self._keep_up, name="synapse-upkeep", daemon=True)
         if store.root is not None:
             self._thread.start()
 

@@ -32,9 +32,7 @@ from synapse.search.background import embedding
 
 # seconds: a dead supervisor's run is gone on with, and a dropped file adopted, within two
 LOOK_EVERY = 0.5
-IDLE = (
-    900.0  # seconds without a hook after which it goes down, where no session needs it
-)
+IDLE = 900.0  # seconds without a hook after which it goes down, where no session needs it
 ANSWER_WITHIN = 5.0
 GONE_WITHIN = 10.0
 UNLOCKED_WITHIN = 0.05  # the hook tries once more
@@ -145,9 +143,7 @@ class SessionDaemon:
         if locked and await self.memory_thread(is_free, self.memory.store):
             hook.unmark(f"{path}.locked")
 
-    async def _answer(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._answering.add(task)
@@ -162,14 +158,7 @@ class SessionDaemon:
             async with asyncio.timeout(ANSWER_WITHIN):
                 writer.write(json.dumps(response).encode() + b"\n")
                 await writer.drain()
-        except (
-            ValueError,
-            AttributeError,
-            KeyError,
-            OSError,
-            TimeoutError,
-            SynapseError,
-        ):
+        except (ValueError, AttributeError, KeyError, OSError, TimeoutError, SynapseError):
             pass  # whoever asks in another way is not answered, nor a hook that answers by itself
         finally:
             self._answering.discard(task)
@@ -197,9 +186,7 @@ class SessionDaemon:
         self.wakes.made(wake, well)
         if self.note is not None:
             how = "was woken" if well else "could not be woken"
-            self.note(
-                f"{wake.client} session {wake.session} {how} for {wake.entries[0].id}"
-            )
+            self.note(f"{wake.client} session {wake.session} {how} for {wake.entries[0].id}")
 
     async def _event(
         self, asked: Mapping[str, Any], writer: asyncio.StreamWriter
@@ -282,9 +269,7 @@ class Code:
 def _have_sleepers(memory: Memory) -> bool:
     """Return whether a session is open whose client is woken from outside."""
     running = Runs(memory.store).all(state="running")
-    clients = (
-        run.fields.get("engine") for run in running if run.fields.get("attached")
-    )
+    clients = (run.fields.get("engine") for run in running if run.fields.get("attached"))
     return any(has_module(str(client)) for client in clients)
 
 
@@ -300,8 +285,7 @@ def ask(root: str, do: str) -> dict[str, Any]:
                 reply: dict[str, Any] = json.loads(lines.readline())
         except (FileNotFoundError, ConnectionRefusedError) as error:
             raise NotFound(
-                "no daemon is up in this workspace; `orchestrator up` starts it",
-                root=root,
+                "no daemon is up in this workspace; `orchestrator up` starts it", root=root
             ) from error
         except (OSError, ValueError) as error:
             raise StoreError(

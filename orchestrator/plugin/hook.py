@@ -235,9 +235,7 @@ def start_daemon(root: str) -> None:
     os.execv(sys.executable, [sys.executable, "-I", program, root])
 
 
-def answer_here(
-    root: str, client: str, payload: dict[str, Any], pid: int, identity: str
-) -> str:
+def answer_here(root: str, client: str, payload: dict[str, Any], pid: int, identity: str) -> str:
     """Return the answer that this process makes, with the packages of this interpreter."""
     import gc
     import site
@@ -330,9 +328,7 @@ def client_process() -> int:
     return pid
 
 
-def log_error(
-    root: str | None, client: str, error: BaseException, began: float
-) -> None:
+def log_error(root: str | None, client: str, error: BaseException, began: float) -> None:
     """Add a line to the log that says what went wrong, if the log can be written."""
     message = " ".join(str(error).split())
     try:

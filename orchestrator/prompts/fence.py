@@ -80,9 +80,7 @@ def _make(path: str) -> bytes:
     """
     make_directory(os.path.dirname(path), 0o700)
     aside = f"{path}.{os.getpid()}.{os.urandom(4).hex()}"
-    descriptor = os.open(
-        aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600
-    )
+    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with open(descriptor, "wb") as file:
             file.write(os.urandom(SECRET_BYTES))

@@ -77,9 +77,7 @@ def view_capsule(should_recall: ShouldRecall = as_planned) -> Policy:
     the rest as capsules, where it should.
     """
 
-    def policy(
-        agent: Agent, task: Task, agent_memory: AgentMemory, plan: Plan
-    ) -> Context:
+    def policy(agent: Agent, task: Task, agent_memory: AgentMemory, plan: Plan) -> Context:
         return Context(
             memory_tools.offered(task.role or agent.role)
             if should_recall(agent, task, plan)
@@ -123,9 +121,7 @@ def opened(
     most = selection.CRITICALS + selection.MOST if size is None else size
     store, giver = agent_memory.store, agent.joined(run.project)
     workers = (
-        roster.lines(
-            roster.workers(store.agents().values(), giver, store.settings.flat)
-        )
+        roster.lines(roster.workers(store.agents().values(), giver, store.settings.flat))
         if spawns
         else ()
     )
@@ -143,11 +139,7 @@ def opened(
     framed = sum(means.counter.measure(frame(agent, means.secret, means.templates))[0])
     view, error = _drafted(agent_memory, order, means.counter, framed)
     tokens = view.tokens + framed if view.text else 0
-    why = (
-        f"no view: {error}"
-        if error
-        else selection.reason(view, tokens, size, of, worth)
-    )
+    why = f"no view: {error}" if error else selection.reason(view, tokens, size, of, worth)
     planned = Plan(tokens, selection.offers(mode, spawns, view.unfit), why)
     context = means.policy(agent, task, agent_memory, planned)
     tools = () if shell else taught(context.tools, means.templates)
@@ -161,19 +153,10 @@ def opened(
         and not error
     ):
         # it names commands, or no more
-        view, error = _drafted(
-            agent_memory, order._replace(reach=reach), means.counter, framed
-        )
-    order = order._replace(
-        budget=0 if error else most, reach=reach, schema=schema, why=why
-    )
+        view, error = _drafted(agent_memory, order._replace(reach=reach), means.counter, framed)
+    order = order._replace(budget=0 if error else most, reach=reach, schema=schema, why=why)
     fitted = fit(
-        agent_memory,
-        order,
-        means.secret,
-        means.templates,
-        means.counter,
-        context.view or view,
+        agent_memory, order, means.secret, means.templates, means.counter, context.view or view
     )
     return Opening(*fitted, context.news, context.acts)
 

@@ -120,21 +120,14 @@ class Receipt(NamedTuple):
 
 def load(text: str) -> Receipt:
     """Return the receipt of its dump; one of an earlier version has no kinds of entries."""
-    fields = {
-        name: value
-        for name, value in json.loads(text).items()
-        if name in Receipt._fields
-    }
+    fields = {name: value for name, value in json.loads(text).items() if name in Receipt._fields}
     fields["tools"] = tuple(fields["tools"])
     fields["roster"] = tuple(fields.get("roster", ()))
     fields["included"] = tuple(
-        (id, tokens, form, *(why or ("",)))
-        for id, tokens, form, *why in fields["included"]
+        (id, tokens, form, *(why or ("",))) for id, tokens, form, *why in fields["included"]
     )
     fields["worth"] = Worth(**fields["worth"]) if fields.get("worth") else None
-    fields["left_out"] = tuple(
-        (id, reason) for reason, ids in fields["left_out"] for id in ids
-    )
+    fields["left_out"] = tuple((id, reason) for reason, ids in fields["left_out"] for id in ids)
     return Receipt(**fields)
 
 
@@ -174,13 +167,9 @@ def fit(
     framed = sum(counter.measure((before, suffix))[0])
     if view is None:
         view = draft(agent_memory, order, counter, framed)
-    prompt, fence = render(
-        order.agent, order.task, view.text, secret, templates, order.reach
-    )
+    prompt, fence = render(order.agent, order.task, view.text, secret, templates, order.reach)
     system = counter.count(prompt.system)
-    without_guides = system_text(
-        order.agent, order.task, templates, order.reach, GUIDES
-    )
+    without_guides = system_text(order.agent, order.task, templates, order.reach, GUIDES)
     own = min(counter.count(without_guides), system)
     tokens = {
         "system": own,
@@ -219,9 +208,7 @@ def fit(
     )
 
 
-def draft(
-    agent_memory: AgentMemory, order: Order, counter: Counter, framed: int
-) -> View:
+def draft(agent_memory: AgentMemory, order: Order, counter: Counter, framed: int) -> View:
     """Return the view that fits beside the tokens of its frame; an empty one, as of the same
     moment, where none is wanted or nothing pays.
     """
@@ -243,11 +230,7 @@ def draft(
         )
         raise OverBudget(message, needed=needed, budget=order.budget) from error
     criticals_left = any(reason == FULL for _, reason in view.left_out)
-    return (
-        _without(view)
-        if order.worth and not view.included and not criticals_left
-        else view
-    )
+    return _without(view) if order.worth and not view.included and not criticals_left else view
 
 
 def _asked(
@@ -291,9 +274,7 @@ def tokenizer() -> str:
 # -- Made again ------------------------------------------------------------------------
 
 
-def replay(
-    journalled: str, stored: Prompt | None, again: Callable[[], Prompt]
-) -> Prompt:
+def replay(journalled: str, stored: Prompt | None, again: Callable[[], Prompt]) -> Prompt:
     """Return the prompt whose hash the log holds: from the run's folder, else made again from the
     log. A prompt with another hash is never returned.
     """
@@ -331,9 +312,7 @@ def derive(
         requested = _asked(
             task, receipt.about, receipt.worth, reach, counter, framed, receipt.budget
         )
-        view = agent_memory.briefing(
-            as_of=receipt.at, until=receipt.cursor, **requested
-        ).text
+        view = agent_memory.briefing(as_of=receipt.at, until=receipt.cursor, **requested).text
     return render(agent, task, view, secret, templates, reach)[0]
 
 
@@ -344,9 +323,7 @@ def explain(receipt: Receipt) -> str:
     """Format the receipt for people: what went in, what did not, and why. At most 80 columns, but
     for long ids.
     """
-    counted = {"exact": "exact", "bound": "upper bounds", "estimate": "estimates"}[
-        receipt.counting
-    ]
+    counted = {"exact": "exact", "bound": "upper bounds", "estimate": "estimates"}[receipt.counting]
     texts = [
         f"Run {receipt.run}, epoch {receipt.epoch}, of {receipt.agent}",
         f"  as of     {seconds(receipt.at)}, cursor {receipt.cursor}",
@@ -371,22 +348,14 @@ def explain(receipt: Receipt) -> str:
         ),
     ]
     if receipt.left_out:
-        texts += [
-            "",
-            f"Left out: {_entries(len(receipt.left_out))}",
-            *_grouped(receipt.left_out),
-        ]
+        texts += ["", f"Left out: {_entries(len(receipt.left_out))}", *_grouped(receipt.left_out)]
     return "\n".join(texts) + "\n"
 
 
 def _pointers(receipt: Receipt) -> str:
     """Return how many of the entries are pointers, which count as not shown."""
     count = sum(form == POINTER for _, _, form, _ in receipt.included)
-    return (
-        f", {count:,} of them as {'a pointer' if count == 1 else 'pointers'}"
-        if count
-        else ""
-    )
+    return f", {count:,} of them as {'a pointer' if count == 1 else 'pointers'}" if count else ""
 
 
 def _entries(count: int) -> str:
@@ -399,10 +368,7 @@ def _grouped(left_out: tuple[tuple[str, str], ...]) -> Iterator[str]:
     for reason in reasons:
         ids = [id for id, why in left_out if why == reason]
         yield from wrap(
-            f"{len(ids):,}: {reason}",
-            WIDTH,
-            initial_indent="  ",
-            subsequent_indent="    ",
+            f"{len(ids):,}: {reason}", WIDTH, initial_indent="  ", subsequent_indent="    "
         )
         suffix = f" and {len(ids) - NAMED:,} older" if len(ids) > NAMED else ""
         yield from wrap(

@@ -143,68 +143,46 @@ def frame(agent: Agent, secret: bytes, templates: Templates) -> tuple[str, str]:
     """
     drawn = fence(secret, agent.id, "")
     opening, _ = tags(drawn)
-    before, _, suffix = fenced("memory", drawn, "-\n", templates, "view").partition(
-        f"{opening}-\n"
-    )
+    before, _, suffix = fenced("memory", drawn, "-\n", templates, "view").partition(f"{opening}-\n")
     return before + opening, suffix
 
 
-def wake(
-    blocks: Iterable[Block], agent: Agent, secret: bytes, templates: Templates
-) -> str:
+def wake(blocks: Iterable[Block], agent: Agent, secret: bytes, templates: Templates) -> str:
     """Return what is said to a running session when something arrives that concerns it."""
     news = "".join(block.text for block in blocks)
     return fenced("wake", fence(secret, agent.id, news), news, templates, "news")
 
 
-def found(
-    blocks: Iterable[Block], agent: Agent, secret: bytes, templates: Templates
-) -> str:
+def found(blocks: Iterable[Block], agent: Agent, secret: bytes, templates: Templates) -> str:
     """Return what the memory has on what an agent is about to do, in a conversation that was told
     how memory is to be read."""
     entries = "".join(block.text for block in blocks)
-    return fenced(
-        "found", fence(secret, agent.id, entries), entries, templates, "entries"
-    )
+    return fenced("found", fence(secret, agent.id, entries), entries, templates, "entries")
 
 
-def held(
-    blocks: Iterable[Block], agent: Agent, secret: bytes, templates: Templates
-) -> str:
+def held(blocks: Iterable[Block], agent: Agent, secret: bytes, templates: Templates) -> str:
     """Return what is said to an agent before a call that entries are for."""
     entries = "".join(block.text for block in blocks)
-    return fenced(
-        "held", fence(secret, agent.id, entries), entries, templates, "entries"
-    )
+    return fenced("held", fence(secret, agent.id, entries), entries, templates, "entries")
 
 
-def unread(
-    reports: Sequence[Report], agent: Agent, secret: bytes, templates: Templates
-) -> str:
+def unread(reports: Sequence[Report], agent: Agent, secret: bytes, templates: Templates) -> str:
     """Render the message to an agent that would end without having read its children's results."""
     return _results("unread", reports, agent, secret, templates)
 
 
-def results(
-    reports: Sequence[Report], agent: Agent, secret: bytes, templates: Templates
-) -> str:
+def results(reports: Sequence[Report], agent: Agent, secret: bytes, templates: Templates) -> str:
     """Render the results for an agent that waited for its children."""
     return _results("results", reports, agent, secret, templates)
 
 
-def blocked(
-    reports: Sequence[Report], agent: Agent, secret: bytes, templates: Templates
-) -> str:
+def blocked(reports: Sequence[Report], agent: Agent, secret: bytes, templates: Templates) -> str:
     """Return what an agent at work is told when work that it gave out is blocked."""
     return _results("blocked", reports, agent, secret, templates)
 
 
 def _results(
-    name: str,
-    reports: Sequence[Report],
-    agent: Agent,
-    secret: bytes,
-    templates: Templates,
+    name: str, reports: Sequence[Report], agent: Agent, secret: bytes, templates: Templates
 ) -> str:
     text = "".join(_report_text(report) for report in reports)
     return fenced(name, fence(secret, agent.id, text), text, templates, "told")
@@ -227,9 +205,7 @@ def fenced(
     before, marker, after = rendered.partition("".join(marks.values()))
     is_once = marker and rendered.lower().count(mark) == len(marks)
     if not is_once or fence in rendered or before[-1:] not in ("", "\n"):
-        kind = (
-            "{{ opening }}{{ " + value + " }}{{ closing -}} in lines of their own, once"
-        )
+        kind = "{{ opening }}{{ " + value + " }}{{ closing -}} in lines of their own, once"
         path = templates.path(name)
         raise BrokenTemplate(f"{path} has to have {kind}", file=path, line=1)
     opening, closing = tags(fence)
@@ -249,9 +225,7 @@ def shown(agent: Agent) -> Agent:
 def _report_text(report: Report) -> str:
     entry = f", {report.entry}" if report.entry else ""
     head = f"- run {report.run} ({inline(report.agent)}): {report.status}{entry}"
-    return f"{head}\n" + "".join(
-        f"  {line}\n" for line in quoted(report.summary).splitlines()
-    )
+    return f"{head}\n" + "".join(f"  {line}\n" for line in quoted(report.summary).splitlines())
 
 
 # -- What a provider's cache can keep --------------------------------------------------
@@ -281,7 +255,5 @@ def prefix(before: Prompt, after: Prompt) -> Prefix:
     low, high = 0, min(len(old), len(new))
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (
-            (middle, high) if old[:middle] == new[:middle] else (low, middle - 1)
-        )
+        low, high = (middle, high) if old[:middle] == new[:middle] else (low, middle - 1)
     return Prefix(low, len(old))

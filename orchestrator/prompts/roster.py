@@ -26,9 +26,7 @@ def workers(agents: Iterable[Agent], giver: Agent, flat: bool = False) -> list[A
     candidates = [
         a
         for a in agents
-        if a.id not in (giver.id, *RESERVED)
-        and a.role != "cto"
-        and not beyond(giver, a, flat)
+        if a.id not in (giver.id, *RESERVED) and a.role != "cto" and not beyond(giver, a, flat)
     ]
     return sorted(
         candidates,
@@ -71,17 +69,10 @@ def unknown(name: str, agents: Sequence[Agent]) -> str:
 
 
 def _line(agent: Agent) -> str:
-    skills = ", ".join(
-        dict.fromkeys([*(skill.domain for skill in agent.skills), *agent.projects])
-    )
+    skills = ", ".join(dict.fromkeys([*(skill.domain for skill in agent.skills), *agent.projects]))
     role = f"{agent.role}, {agent.department}" if agent.department else agent.role
     return f"- {agent.id} ({inline(role)}){f': {inline(skills)}' if skills else ''}"
 
 
 def _fits(name: str, agent: Agent) -> bool:
-    return name in agent.id or name in (
-        agent.role,
-        agent.department,
-        *agent.teams,
-        *agent.projects,
-    )
+    return name in agent.id or name in (agent.role, agent.department, *agent.teams, *agent.projects)

@@ -105,9 +105,7 @@ def _indented(text: object, width: int = 4, first: bool = False) -> str:
     rows = str(text).split("\n")
     _bounded(sum(map(len, rows)) + width * len(rows))
     blank = " " * width
-    return "\n".join(
-        blank + row if row and (at or first) else row for at, row in enumerate(rows)
-    )
+    return "\n".join(blank + row if row and (at or first) else row for at, row in enumerate(rows))
 
 
 def _checked(name: str) -> Callable[..., Any]:
@@ -204,9 +202,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
             raise SecurityError("** is for small numbers: that is unsafe")
         return super().call_binop(context, operator, left, right)
 
-    def _parse(
-        self, source: str, name: str | None, filename: str | None
-    ) -> nodes.Template:
+    def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         tree = super()._parse(source, name, filename)
         for node in tree.find_all(nodes.Node):
             if isinstance(node, _REFUSED) or not _constant(node):
@@ -218,9 +214,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
                     filename,
                 )
         for loop in tree.find_all(nodes.For):
-            loop.iter = nodes.Filter(
-                loop.iter, "counted", [], [], None, None, lineno=loop.lineno
-            )
+            loop.iter = nodes.Filter(loop.iter, "counted", [], [], None, None, lineno=loop.lineno)
         return tree
 
 
@@ -233,8 +227,6 @@ def _constant(node: nodes.Node) -> bool:
         return all(isinstance(item, nodes.Const) for item in node.items)
     if isinstance(node, nodes.Dict):
         return all(
-            isinstance(side, nodes.Const)
-            for pair in node.items
-            for side in (pair.key, pair.value)
+            isinstance(side, nodes.Const) for pair in node.items for side in (pair.key, pair.value)
         )
     return True

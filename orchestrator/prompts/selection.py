@@ -17,16 +17,7 @@ from orchestrator.runs.files.ledger import COORDINATION, Line, by_label, overhea
 from orchestrator.runs.task import check_mode
 from synapse.errors import InvalidQuery
 from synapse.model.condense import specifics
-from synapse.model.worth import (
-    ADDRESSED,
-    CRITICAL,
-    IMPORTANT,
-    KINDS,
-    NAMED,
-    NEAR,
-    STATUS,
-    Worth,
-)
+from synapse.model.worth import ADDRESSED, CRITICAL, IMPORTANT, KINDS, NAMED, NEAR, STATUS, Worth
 from synapse.view.view import View
 
 CRITICALS = 2_000  # tokens that what is critical may take, whatever the task
@@ -45,13 +36,7 @@ DOUBT = 10  # entries that a stated chance counts for, beside those that runs we
 # The chance that an entry is used, before there is a history: the best that a clause of the task
 # finds, the next ones, what is addressed to the agent, the newest of what is important, and of
 # statuses.
-CHANCES = {
-    NAMED: 0.3,
-    NEAR: 0.1,
-    ADDRESSED: 0.3,
-    IMPORTANT: 0.03,
-    STATUS: 0.02,
-}
+CHANCES = {NAMED: 0.3, NEAR: 0.1, ADDRESSED: 0.3, IMPORTANT: 0.03, STATUS: 0.02}
 
 
 class Past(NamedTuple):
@@ -123,9 +108,7 @@ def expected(role: str, past: Sequence[Past]) -> Expected:
     """
     newest = [run for run in past if run.turns > 0][-NEWEST:]
     before = stated(role)
-    missing = [Past(int(before.work), int(before.turns))] * max(
-        STAND_IN - len(newest), 0
-    )
+    missing = [Past(int(before.work), int(before.turns))] * max(STAND_IN - len(newest), 0)
     runs = [*newest, *missing]
     return Expected(
         sum(run.work for run in runs) / len(runs),
@@ -166,8 +149,7 @@ def number(view: int | str) -> int | None:
         size = -1
     if size < 0:
         raise InvalidQuery(
-            f"view_budget {view!r} is neither auto nor a number of tokens",
-            view_budget=view,
+            f"view_budget {view!r} is neither auto nor a number of tokens", view_budget=view
         )
     return size
 
@@ -190,15 +172,11 @@ def reason(view: View, tokens: int, size: int | None, of: Expected, by: Worth) -
     asked for.
     """
     source = (
-        _counted(of.runs, "earlier run")
-        if of.runs
-        else "no history yet: the stated expectation"
+        _counted(of.runs, "earlier run") if of.runs else "no history yet: the stated expectation"
     )
     task = f"a run takes {of.work:,.0f} tokens in {_counted(round(of.turns), 'turn')} ({source})"
     reasons = _parts(view, by) if size is None else []
-    size_text = (
-        f"{tokens:,} tokens" if size is None else f"{size:,} tokens as asked for"
-    )
+    size_text = f"{tokens:,} tokens" if size is None else f"{size:,} tokens as asked for"
     counts = (
         f"{size_text}: {', '.join(reasons)}"
         if reasons
@@ -225,9 +203,7 @@ def _parts(view: View, by: Worth) -> list[str]:
 
 def _left(view: View, by: Worth) -> str:
     count = len(view.left_out)
-    less = (
-        f"would cost more than {'it is' if count == 1 else 'they are'} expected to save"
-    )
+    less = f"would cost more than {'it is' if count == 1 else 'they are'} expected to save"
     if view.unfit:
         return f"{count:,} left out, of which {view.unfit:,} concern the task and have no room"
     return (
@@ -246,9 +222,7 @@ def _counted(count: int, noun: str) -> str:
 def past(lines: Sequence[Line], capsules: int | None = None) -> Past:
     """Return a run as history, from its ledger."""
     billed = by_label(lines)
-    coordination = sum(
-        billed.get(label, 0) for label in COORDINATION if label not in PLANNED
-    )
+    coordination = sum(billed.get(label, 0) for label in COORDINATION if label not in PLANNED)
     work = overhead(lines).work + billed.get("guide", 0)  # which no plan changes
     return Past(work, len(lines), coordination, capsules)
 
@@ -266,10 +240,7 @@ def uses(
         for turn in turns
         for text in (
             turn.text,
-            *(
-                json.dumps(call.arguments, ensure_ascii=False, default=str)
-                for call in turn.calls
-            ),
+            *(json.dumps(call.arguments, ensure_ascii=False, default=str) for call in turn.calls),
         )
     ]
     written, specific_words = "\n".join(texts), specifics(task)

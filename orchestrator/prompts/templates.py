@@ -62,9 +62,7 @@ class Templates:
         """Return the path of the template of this name."""
         return self._sources[name + SUFFIX][0]
 
-    def render(
-        self, name: str, values: Mapping[str, object], without: Collection[str] = ()
-    ) -> str:
+    def render(self, name: str, values: Mapping[str, object], without: Collection[str] = ()) -> str:
         """Return the text of the template of this name; the templates of `without` count as empty
         where it includes them. What it asks for and is not given is an error."""
         self._look()
@@ -114,9 +112,7 @@ def version_at(root: str | None) -> str:
 
 
 def _digest(sources: Sources) -> str:
-    entries = (
-        f"{name} {len(text)}\n{text}" for name, (_, text) in sorted(sources.items())
-    )
+    entries = (f"{name} {len(text)}\n{text}" for name, (_, text) in sorted(sources.items()))
     return sha256(*(entry.encode() for entry in entries))
 
 
@@ -163,10 +159,7 @@ def _signature(folder: str) -> Signature:
     except (FileNotFoundError, NotADirectoryError):
         return ()
     return tuple(
-        sorted(
-            (name, status.st_mtime_ns, status.st_size, status.st_ino)
-            for name, status in files
-        )
+        sorted((name, status.st_mtime_ns, status.st_size, status.st_ino) for name, status in files)
     )
 
 
@@ -185,18 +178,14 @@ def _text(path: str, owned: str) -> str:
     written.
     """
     try:
-        descriptor = os.open(
-            path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        )
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:
             status = os.fstat(descriptor)
             if problem := _unfit(status, os.stat(owned).st_uid):
                 raise BrokenTemplate(f"{path}: {problem}", file=path, line=0)
             return file.read().decode()
     except (OSError, UnicodeDecodeError) as error:
-        raise BrokenTemplate(
-            f"{path} cannot be read: {error}", file=path, line=0
-        ) from error
+        raise BrokenTemplate(f"{path} cannot be read: {error}", file=path, line=0) from error
 
 
 def _unfit(about: os.stat_result, owner: int) -> str | None:
@@ -204,11 +193,7 @@ def _unfit(about: os.stat_result, owner: int) -> str | None:
         return "a template has to be a regular file"
     if problem := unfit(about, owner):
         return problem
-    return (
-        f"a template has at most {MAX_BYTES} bytes"
-        if about.st_size > MAX_BYTES
-        else None
-    )
+    return f"a template has at most {MAX_BYTES} bytes" if about.st_size > MAX_BYTES else None
 
 
 def _place(error: Exception) -> tuple[str, int] | None:

@@ -103,9 +103,7 @@ def account_of(row: RunRow, lines: list[Line], taken: list[Step]) -> Account:
     tokens = ledger.by_label(lines)
     memory = sum(tokens.get(name, 0) for name in COORDINATION)
     total = sum(tokens.values())
-    resent = sum(
-        segment.tokens for line in lines for segment in line.sent if not segment.first
-    )
+    resent = sum(segment.tokens for line in lines for segment in line.sent if not segment.first)
     usage = sum((ledger.used(line) for line in lines), start=Usage())
     cost = row.cost * memory / total if row.cost is not None and total else None
     return Account(

@@ -128,17 +128,10 @@ def windows_of(found: Sequence[Lane]) -> list[Window]:
     cuts = sorted({at for lane in found for at in (lane.began, lane.ended)})
     windows = []
     for began, ended in pairwise(cuts):
-        running = [
-            lane for lane in found if lane.began <= began and lane.ended >= ended
-        ]
+        running = [lane for lane in found if lane.began <= began and lane.ended >= ended]
         if running:
             windows.append(
-                Window(
-                    began,
-                    ended,
-                    tuple(lane.row.id for lane in running),
-                    _hourly(running),
-                )
+                Window(began, ended, tuple(lane.row.id for lane in running), _hourly(running))
             )
     return windows
 

@@ -83,12 +83,7 @@ def _derive_prompt(source: Source, memory: Memory, run: Fields) -> Prompt:
         options.get("role"),
     )
     return derive(
-        agent_memory,
-        receipt,
-        task,
-        secret(source.root),
-        Templates(memory.store.root),
-        agent,
+        agent_memory, receipt, task, secret(source.root), Templates(memory.store.root), agent
     )
 
 

@@ -128,9 +128,7 @@ def _run_row(source: Source, run: Fields, now: int) -> RunRow:
     if usage is None:
         lines = ledger.read(source.folder(run["run"]).lines(LEDGER))
         usage, cost = ledger.spent(lines)
-        is_held = run["state"] != "running" or lives(
-            source.root, str(run.get("holder"))
-        )
+        is_held = run["state"] != "running" or lives(source.root, str(run.get("holder")))
         return RunRow(run, len(lines), usage, cost, duration, is_held)
     return RunRow(run, run.get("turns", 0), Usage(**usage), run.get("cost"), duration)
 
@@ -149,17 +147,11 @@ def find_run(source: Source, name: str) -> Fields:
         record = snap.run(name)
         if record is not None:
             return record
-        matches = [
-            run for run in snap.runs() if name and str(run["run"]).startswith(name)
-        ]
+        matches = [run for run in snap.runs() if name and str(run["run"]).startswith(name)]
     if not matches:
-        raise NotFound(
-            f"there is no run {name}; `orchestrator ps --all` lists them", id=name
-        )
+        raise NotFound(f"there is no run {name}; `orchestrator ps --all` lists them", id=name)
     if len(matches) > 1:
-        running = [
-            run for run in matches if run["state"] == "running" and run["agent"] == name
-        ]
+        running = [run for run in matches if run["state"] == "running" and run["agent"] == name]
         if len(running) == 1:
             return running[0]
         several = ", ".join(str(run["run"]) for run in matches[:5])

@@ -55,12 +55,7 @@ def sums(source: Source, by: str, since: int = 0) -> Sums:
         groups.setdefault(group_of(source, by, row), []).append(row)
     reported = None if by in ("model", DAY) else _blockers(source, by, since)
     found = [
-        _sum(
-            source,
-            name,
-            groups.get(name, []),
-            None if reported is None else reported[name],
-        )
+        _sum(source, name, groups.get(name, []), None if reported is None else reported[name])
         for name in sorted({*groups, *(reported or ())})
     ]
     blockers = sum(_blockers(source, "agent", since).values())
@@ -82,8 +77,7 @@ def _sum(source: Source, name: str, rows: list[RunRow], blockers: int | None) ->
     spent = [
         found
         for row in rows
-        if not row.fields.get("played")
-        and (found := overhead_of(source, row)) is not None
+        if not row.fields.get("played") and (found := overhead_of(source, row)) is not None
     ]
     work = sum(overhead.work for overhead in spent)
     estimated = any(row.usage.estimated for row in rows) or any(

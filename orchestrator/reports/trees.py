@@ -54,9 +54,7 @@ class Node(NamedTuple):
             yield from child.walk(depth + 1)
 
 
-def _children_of(
-    source: Source, run: str | None = None, limit: int | None = None
-) -> Children:
+def _children_of(source: Source, run: str | None = None, limit: int | None = None) -> Children:
     """Return the runs below one, or the newest trees; by parent."""
     if run:
         top = find_run(source, run)
@@ -74,9 +72,7 @@ def _children_of(
     return children
 
 
-def trees(
-    source: Source, run: str | None = None, limit: int | None = None
-) -> list[Node]:
+def trees(source: Source, run: str | None = None, limit: int | None = None) -> list[Node]:
     """Return the trees of these runs, oldest first."""
     children = _children_of(source, run, limit)
     tops = [str(top["run"]) for top in children.get(None, ())]
@@ -90,15 +86,9 @@ def trees(
 
 
 def _node(id: str, rows: Mapping[str, RunRow], children: Children) -> Node:
-    subtrees = tuple(
-        _node(str(run["run"]), rows, children) for run in children.get(id, ())
-    )
+    subtrees = tuple(_node(str(run["run"]), rows, children) for run in children.get(id, ()))
     row = rows[id]
-    costs = [
-        cost
-        for cost in (row.cost, *(node.cost for node in subtrees))
-        if cost is not None
-    ]
+    costs = [cost for cost in (row.cost, *(node.cost for node in subtrees)) if cost is not None]
     began = int(row.fields["at"])
     ends = [int(node.row.fields["at"]) + node.took for node in subtrees]
     return Node(

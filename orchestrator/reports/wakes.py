@@ -45,23 +45,15 @@ def find_wakes(source: Source, since: str) -> Iterable[Wake]:
     running: dict[str, list[str]] = {}
     for run in runs:
         running.setdefault(str(run["agent"]), []).append(str(run["project"]))
-    agents = [
-        _joined(agent, running.get(agent.id, ())) for agent in store.agents().values()
-    ]
+    agents = [_joined(agent, running.get(agent.id, ())) for agent in store.agents().values()]
     by_entry: dict[str, set[str]] = {}
     for id, agent in reached:
         by_entry.setdefault(id, set()).add(agent)
     for entry in reversed(entries):
         reached_agents = by_entry.get(entry.id, set())
-        notified = [
-            delivery.agent
-            for delivery in route(entry, agents)
-            if delivery.tier == "now"
-        ]
+        notified = [delivery.agent for delivery in route(entry, agents) if delivery.tier == "now"]
         for agent in dict.fromkeys([*notified, *sorted(reached_agents)]):
-            yield _wake(
-                entry, agent, reached.get((entry.id, agent), {}), agent in running
-            )
+            yield _wake(entry, agent, reached.get((entry.id, agent), {}), agent in running)
 
 
 def _joined(agent: Agent, projects: Iterable[str]) -> Agent:
@@ -71,12 +63,9 @@ def _joined(agent: Agent, projects: Iterable[str]) -> Agent:
     return agent
 
 
-def _wake(
-    entry: Entry, agent: str, at: Mapping[str, tuple[int, str | None]], busy: bool
-) -> Wake:
+def _wake(entry: Entry, agent: str, at: Mapping[str, tuple[int, str | None]], busy: bool) -> Wake:
     state = next(
-        (state for state in reversed(STATES) if state in at),
-        "queued" if busy else "stored",
+        (state for state in reversed(STATES) if state in at), "queued" if busy else "stored"
     )
     run = at[state][1] if state in at else None
     offered, rendered, acked = (

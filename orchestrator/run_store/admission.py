@@ -78,9 +78,7 @@ class Admission:
         check(task)
         self.costs.check_settings()
         calls.shared(
-            dict(self.store.settings.other),
-            task.tools,
-            requirements.parameters(self.offer().tools),
+            dict(self.store.settings.other), task.tools, requirements.parameters(self.offer().tools)
         )
         existing = self.runs.get(id)
         if existing is not None:
@@ -88,9 +86,7 @@ class Admission:
         fields = self._about(task, agent, *engine_of(task, agent, defaults), defaults)
         if parent is not None and parent.fields.get("played"):
             refuse_played(parent, agent, fields)
-        intent = intent_of(
-            task.text, project=task.project, agent=task.agent, intent=task.intent
-        )
+        intent = intent_of(task.text, project=task.project, agent=task.agent, intent=task.intent)
         key = f"intent:{intent}"
         while True:
             with self.store.snapshot(late=True) as snap:
@@ -114,9 +110,7 @@ class Admission:
                     raise
                 self.store.refresh()  # somebody else began it in this moment: look again
 
-    def _earlier(
-        self, names: list[str], task: Task, fields: Mapping[str, Any]
-    ) -> Run | None:
+    def _earlier(self, names: list[str], task: Task, fields: Mapping[str, Any]) -> Run | None:
         """Return the newest of these runs that stands for work with these fields."""
         for name in reversed(names[-NEIGHBOURS:]):
             run = self.runs.get(name)
@@ -168,29 +162,17 @@ class Admission:
         """Count the run, then record it; one that cannot be recorded is uncounted."""
         scopes = self.costs.admit(id, task, agent, parent)
         try:
-            return self.runs.begin(
-                id, task, agent, self.lease.name, parent, unless, **more
-            )
+            return self.runs.begin(id, task, agent, self.lease.name, parent, unless, **more)
         except SynapseError:
             self.costs.budget.withdraw(id, scopes)
             raise
 
     def _about(
-        self,
-        task: Task,
-        agent: Agent,
-        engine_name: str,
-        engine: Engine,
-        defaults: EngineDefaults,
+        self, task: Task, agent: Agent, engine_name: str, engine: Engine, defaults: EngineDefaults
     ) -> dict[str, Any]:
         """Return what a run is begun with besides its task. Whoever begins others needs the engine
         that these get, too."""
-        model = (
-            task.model
-            or agent.model
-            or defaults.model
-            or getattr(engine, "model", None)
-        )
+        model = task.model or agent.model or defaults.model or getattr(engine, "model", None)
         played = bool(getattr(engine, "played", False))
         spawns = engine.takes_tools and (task.role or agent.role) in COORDINATORS
         engines = [engine_name]
@@ -199,18 +181,13 @@ class Admission:
         needed = requirements.record(engines, self.offer(), tools=engine.takes_tools)
         if len(engines) > 1:
             needed["usual"] = list(defaults)
-        fields: dict[str, Any] = {
-            "engine": engine_name,
-            "model": model,
-            "needs": needed,
-        }
+        fields: dict[str, Any] = {"engine": engine_name, "model": model, "needs": needed}
         with self.store.snapshot(late=True) as snap:
             running = snap.runs(project=task.project, state="running", limit=NEIGHBOURS)
         warnings = [
             f"{row['run']} ({row['agent']}) is at something that sounds like it"
             for row in running
-            if bool(row.get("played")) == played
-            and similar(str(row["task"]), task.text) >= ALIKE
+            if bool(row.get("played")) == played and similar(str(row["task"]), task.text) >= ALIKE
         ]
         if warnings:
             fields["warnings"] = warnings
@@ -218,9 +195,7 @@ class Admission:
             fields["played"] = True
         if not engine.takes_tools:
             fields["folder"] = os.path.abspath(task.folder or os.curdir)
-        fields["fingerprint"] = list(
-            self._fingerprint(task, engine, engines, fields, spawns)
-        )
+        fields["fingerprint"] = list(self._fingerprint(task, engine, engines, fields, spawns))
         return fields
 
     def _fingerprint(
@@ -254,9 +229,7 @@ class Admission:
             "limits": list(self.costs.policy.run),
         }
         tools = dict(offer.tools) if engine.takes_tools else {}
-        return fingerprint(
-            engines, about, {"tools": tools, "templates": offer.templates}
-        )
+        return fingerprint(engines, about, {"tools": tools, "templates": offer.templates})
 
 
 def refuse_played(parent: Run, agent: Agent, fields: Mapping[str, Any]) -> None:

@@ -60,17 +60,11 @@ def settle(memory: Memory, lead: str, project: str, report: Report) -> None:
     ]
     if report.done:
         for entry in unresolved:
-            agent_memory.resolve(
-                entry.id, "the project is done", once=f"{last.run}/{entry.id}"
-            )
+            agent_memory.resolve(entry.id, "the project is done", once=f"{last.run}/{entry.id}")
     elif last.done:
         body = f"Blocked: the project is not done: {report.why}"
         agent_memory.append(
-            body,
-            f"blockers/{project}",
-            priority="critical",
-            topic=OPEN,
-            once=f"{last.run}/{OPEN}",
+            body, f"blockers/{project}", priority="critical", topic=OPEN, once=f"{last.run}/{OPEN}"
         )
 
 

@@ -47,14 +47,10 @@ class Costs:
         self.check_settings()
         policy = limits.policy(self._settings())
         self.policy = (
-            policy
-            if own is None
-            else policy._replace(run=limits.overridden(policy.run, own))
+            policy if own is None else policy._replace(run=limits.overridden(policy.run, own))
         )
         path = root if shared else None
-        self.budget = (
-            budget_of(runs, root, self.policy) if path else Budget(policy=self.policy)
-        )
+        self.budget = budget_of(runs, root, self.policy) if path else Budget(policy=self.policy)
         self.ratios = Ratios(root)
         self._root, self._is_lasting = root, shared
         self._tops: dict[str, Limits] = {}
@@ -81,14 +77,10 @@ class Costs:
 
     # -- runs --------------------------------------------------------------------------------------
 
-    def admit(
-        self, id: str, task: Task, agent: Agent, parent: Run | None
-    ) -> tuple[Scope, ...]:
+    def admit(self, id: str, task: Task, agent: Agent, parent: Run | None) -> tuple[Scope, ...]:
         """Count a spawn and return its scopes; raise LimitReached where one is full."""
         limits.check_depth(
-            id,
-            parent.depth + 1 if parent else 0,
-            limits.tightened(self.policy.run, asked(task)),
+            id, parent.depth + 1 if parent else 0, limits.tightened(self.policy.run, asked(task))
         )
         root = parent.root if parent else id
         scopes = limits.scopes(
@@ -154,18 +146,12 @@ class Costs:
         return reservation
 
     def settle(
-        self,
-        session: Session,
-        reservation: Reservation,
-        turn: Turn | None,
-        counted: int,
+        self, session: Session, reservation: Reservation, turn: Turn | None, counted: int
     ) -> float | None:
         """Book what a call took. Without a turn it failed: nothing, or what had been sent when it
         was cut off.
         """
-        seconds = (
-            max(self.runs.store.clock() - self._since.pop(reservation.id), 0) / SECOND
-        )
+        seconds = max(self.runs.store.clock() - self._since.pop(reservation.id), 0) / SECOND
         if turn is None:
             if counted:
                 price = self.price(session, session.config.model)
@@ -177,9 +163,7 @@ class Costs:
         counter, usage = session.config.counter, turn.usage
         # our own counts are nearer
         if usage.estimated and (session.engine.takes_tools or not usage.input_tokens):
-            usage = Usage(
-                counter.theirs(counted), counter.theirs(counter.count(turn.text))
-            )
+            usage = Usage(counter.theirs(counted), counter.theirs(counter.count(turn.text)))
         price = self.price(session, turn.model or session.config.model)
         cost = usage.cost
         if cost is None and price is not None:
@@ -299,9 +283,7 @@ def budget_of(runs: Runs, root: str, policy: Policy) -> Budget:
         for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
             kind, _, day = name.partition("-")
             if kind == CONSOLIDATION and day:
-                yield Past(
-                    name, None, name, None, micros(f"{day}T12:00:00Z"), spawned=False
-                )
+                yield Past(name, None, name, None, micros(f"{day}T12:00:00Z"), spawned=False)
 
     path = os.path.join(root, "runs", "spend.db")
     return Budget(path, policy=policy, refill=lambda: ledgers(root, pasts()))
@@ -310,8 +292,5 @@ def budget_of(runs: Runs, root: str, policy: Policy) -> Budget:
 def asked(task: Task) -> Limits:
     """Return the limits that a task sets itself."""
     return Limits(
-        turns=task.max_turns,
-        tokens=task.max_tokens,
-        usd=task.max_usd,
-        seconds=task.timeout,
+        turns=task.max_turns, tokens=task.max_tokens, usd=task.max_usd, seconds=task.timeout
     )

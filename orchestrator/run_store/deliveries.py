@@ -72,9 +72,7 @@ class Deliveries:
         with self.store.snapshot(late=True) as snap:
             agents = snap.declared
         readers = {
-            session.run.id: session.reader(
-                agents[session.run.agent].joined(session.run.project)
-            )
+            session.run.id: session.reader(agents[session.run.agent].joined(session.run.project))
             for session in sessions
             if session.run.agent in agents
         }
@@ -104,8 +102,7 @@ class Deliveries:
         events = list(follower.poll())
         topics = wake.topics_of(self.store, [reader]) if events else {}
         came = (
-            (event.entry, wake.tier(event.entry, reader, event.cursor, topics))
-            for event in events
+            (event.entry, wake.tier(event.entry, reader, event.cursor, topics)) for event in events
         )
         news = [News(entry, now, tier) for entry, tier in came if tier]
         return news, self.runs.over(session.run, known=True)
@@ -137,9 +134,7 @@ class Deliveries:
                     "ids": [id],
                     "how": "its author woke too often",
                 }
-                self.store.write(
-                    Record.new("delivery", OPERATOR, fields), once=f"held:{id}"
-                )
+                self.store.write(Record.new("delivery", OPERATOR, fields), once=f"held:{id}")
                 self.feed.held.pop()
 
     def wake_text(self, session: Session, news: list[News]) -> tuple[str, list[str]]:
@@ -150,9 +145,7 @@ class Deliveries:
         commands = reach.follows_commands or not session.engine.takes_tools
         blocks = wake.blocks(entries, news, commands)
         rendered = [
-            entry.id
-            for entry, block in zip(entries, blocks, strict=True)
-            if block.form != POINTER
+            entry.id for entry, block in zip(entries, blocks, strict=True) if block.form != POINTER
         ]
         if not blocks:
             return "", []
@@ -162,14 +155,6 @@ class Deliveries:
         self, session: Session, ids: list[str], state: str, offered: Mapping[str, int]
     ) -> None:
         run = session.run
-        fields = {
-            "agent": run.agent,
-            "run": run.id,
-            "epoch": run.epoch,
-            "state": state,
-            "ids": ids,
-        }
+        fields = {"agent": run.agent, "run": run.id, "epoch": run.epoch, "state": state, "ids": ids}
         extra = {"offered": dict(offered)} if offered else {}
-        self.agent_memory(run).writer.write(
-            Record.new("delivery", run.agent, fields | extra)
-        )
+        self.agent_memory(run).writer.write(Record.new("delivery", run.agent, fields | extra))

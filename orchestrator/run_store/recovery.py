@@ -13,13 +13,7 @@ from typing import NamedTuple
 from orchestrator.run_store.store import RunStore
 from orchestrator.runs import requirements, writeback
 from orchestrator.runs.files import steps
-from orchestrator.runs.files.folder import (
-    ELSEWHERE,
-    LEDGER,
-    STEPS,
-    Folder,
-    is_elsewhere,
-)
+from orchestrator.runs.files.folder import ELSEWHERE, LEDGER, STEPS, Folder, is_elsewhere
 from orchestrator.runs.records import Run
 from orchestrator.runs.task import Outcome
 from synapse.errors import Conflict, StoreBusy, SynapseError
@@ -33,9 +27,7 @@ class Recovery(NamedTuple):
     waiting: dict[str, str]
 
 
-def recover(
-    run_store: RunStore, root: str | None = None, *, left: bool = True
-) -> Recovery:
+def recover(run_store: RunStore, root: str | None = None, *, left: bool = True) -> Recovery:
     """Take over every run whose holder is gone, or those of one tree, as far as what they need is
     here; those that a person left only with `left`. End one that died too often. StoreBusy where
     somebody's lock lets none be taken: what was taken is given back, nobody else would begin it.
@@ -101,9 +93,7 @@ def _take_over(run_store: RunStore, run: Run, taken: list[Run]) -> None:
         if mine.fields.get("played"):
             notes = []
         entry, untold = run_store.write_notes(mine, notes)
-        why = "; ".join(
-            filter(None, (f"it died {mine.attempts - 1} times without moving", untold))
-        )
+        why = "; ".join(filter(None, (f"it died {mine.attempts - 1} times without moving", untold)))
         run_store.runs.end(mine, "failed", entry=entry, why=why, summary="")
         run_store.costs.budget.leave(mine.id)
         taken.remove(mine)
@@ -152,9 +142,7 @@ def answered_in(run_store: RunStore, top: Run) -> list[Answered]:
     return below(top)
 
 
-def _go_on(
-    run_store: RunStore, root: str | None, recovered: list[Run]
-) -> dict[str, str]:
+def _go_on(run_store: RunStore, root: str | None, recovered: list[Run]) -> dict[str, str]:
     """Go on with the trees that wait and are answered, as far as what they need is here; return
     what the others of these wait for. The lowest runs go first: whoever dies in between leaves runs
     that are gone on with, and the others find that these were."""
@@ -192,9 +180,7 @@ def end_stopped(run_store: RunStore, root: str) -> list[str]:
                 run_store.runs.drop(run, reason)
                 ended.append(run.id)
     for run in run_store.runs.all(state="running", root=root):
-        held = run.fields.get("attached") or (
-            run.holder and run_store.lease.lives(run.holder)
-        )
+        held = run.fields.get("attached") or (run.holder and run_store.lease.lives(run.holder))
         reason = None if held else run_store.runs.over(run)
         if reason is None:
             continue
@@ -204,9 +190,7 @@ def end_stopped(run_store: RunStore, root: str) -> list[str]:
         except Conflict:
             continue  # somebody goes on with it, and hears of the end
         _repair(run_store.folder(mine))
-        turns = steps.conversation(
-            steps.read_known(run_store.folder(mine).lines(STEPS))
-        ).turns
+        turns = steps.conversation(steps.read_known(run_store.folder(mine).lines(STEPS))).turns
         text = next((turn.text for turn in reversed(turns) if turn.text), "")
         outcome = Outcome("stopped", text, reason, operational=True)
         run_store.close_run(mine, outcome, None)
@@ -220,9 +204,7 @@ def _progress(run_store: RunStore, run: Run) -> int:
     """
     recorded = steps.read_known(run_store.folder(run).lines(STEPS))
     own = sum(step.kind in ("turn", "result") for step in recorded)
-    return own + sum(
-        _progress(run_store, child) for child in run_store.runs.children(run.id)
-    )
+    return own + sum(_progress(run_store, child) for child in run_store.runs.children(run.id))
 
 
 def _repair(folder: Folder) -> None:

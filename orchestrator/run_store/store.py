@@ -41,15 +41,7 @@ from orchestrator.runs import bounds, requirements, writeback
 from orchestrator.runs.blockers import Blockers
 from orchestrator.runs.files import ledger, steps
 from orchestrator.runs.files.evidence import demand_all_steps
-from orchestrator.runs.files.folder import (
-    ERROR,
-    LEDGER,
-    OUTPUT,
-    RECEIPT,
-    STEPS,
-    TRANSCRIPT,
-    Folder,
-)
+from orchestrator.runs.files.folder import ERROR, LEDGER, OUTPUT, RECEIPT, STEPS, TRANSCRIPT, Folder
 from orchestrator.runs.files.lease import LEASE, Lease
 from orchestrator.runs.records import ATTEMPTS, Run, Runs
 from orchestrator.runs.task import MAX_REPLY, Outcome, Result, result_of
@@ -121,26 +113,15 @@ class RunStore:
         self.runs = Runs(memory.store)
         self.lease = Lease(self.root, name, lease)
         self.costs = Costs(self.runs, self.root, self.is_lasting, self.lease, limits)
-        self.admission = Admission(
-            memory.store, self.runs, self.costs, self.lease, offer
-        )
+        self.admission = Admission(memory.store, self.runs, self.costs, self.lease, offer)
         self.templates = Templates(memory.store.root)
         self.secret = (
-            secret(self.root)
-            if seed is None
-            else sha256(f"seed {seed}".encode()).digest()
+            secret(self.root) if seed is None else sha256(f"seed {seed}".encode()).digest()
         )
         self._history: tuple[int, Histories] = (0, {})
-        self.blockers = Blockers(
-            memory.store, self.runs, self.agent_memory, self.write_notes
-        )
+        self.blockers = Blockers(memory.store, self.runs, self.agent_memory, self.write_notes)
         self.deliveries = Deliveries(
-            memory.store,
-            self.runs,
-            self.lease.name,
-            self.agent_memory,
-            self.secret,
-            self.templates,
+            memory.store, self.runs, self.lease.name, self.agent_memory, self.secret, self.templates
         )
 
     def close(self) -> None:
@@ -178,19 +159,15 @@ class RunStore:
         """
         access = self.agent_memory(run).access
         messages = tuple(
-            message._replace(text=access.revealed(message.text))
-            for message in request.messages
+            message._replace(text=access.revealed(message.text)) for message in request.messages
         )
-        return request._replace(
-            messages=messages, system=access.revealed(request.system)
-        )
+        return request._replace(messages=messages, system=access.revealed(request.system))
 
     def known(self, id: str) -> Run:
         run = self.runs.get(id)
         if run is None:
             raise NotFound(
-                f"there is no run {id}; `orchestrator ps --all` lists those there are",
-                id=id,
+                f"there is no run {id}; `orchestrator ps --all` lists those there are", id=id
             )
         return run
 
@@ -232,14 +209,11 @@ class RunStore:
             }
             step = steps.Step(recorded[-1].n + 1, run.epoch, "attempt", fields)
         else:
-            step = steps.Step(
-                0, run.epoch, "prompt", self._open_prompt(run, engine, folder)
-            )
+            step = steps.Step(0, run.epoch, "prompt", self._open_prompt(run, engine, folder))
         folder.record(STEPS, steps.dump(step), sync=False)
         first = (recorded or [step])[0].fields
         tools = taught(
-            (tool for tool in memory_tools.TOOLS if tool.name in first["tools"]),
-            self.templates,
+            (tool for tool in memory_tools.TOOLS if tool.name in first["tools"]), self.templates
         )
         return SessionParts(
             self.agent_memory(run),
@@ -249,9 +223,7 @@ class RunStore:
             [*recorded, step],
         )
 
-    def _session_config(
-        self, run: Run, engine: Engine, folder: Folder
-    ) -> SessionConfig:
+    def _session_config(self, run: Run, engine: Engine, folder: Folder) -> SessionConfig:
         seconds = self.costs.seconds_left(run)
         workplace = None
         if not engine.takes_tools:
@@ -285,9 +257,7 @@ class RunStore:
         agent_memory = self.agent_memory(run)
         counter = self.costs.counter(run.fields["model"])
         past = self._pasts(run.fields["role"], run.fields["engine"])
-        means = Means(
-            self.context, self.memory_tools, self.secret, self.templates, counter, past
-        )
+        means = Means(self.context, self.memory_tools, self.secret, self.templates, counter, past)
         given_by = self.known(run.parent).agent if run.parent else None
         shell = not engine.takes_tools
         rendered, receipt, news, calls = opened(
@@ -300,11 +270,7 @@ class RunStore:
             "cursor": receipt.cursor,
         }
         fields |= {"guide": receipt.tokens["guide"], "news": news, "acts": calls}
-        return (
-            rendered._asdict()
-            | fields
-            | {"shown": shown_fields, "receipt": receipt.dump()}
-        )
+        return rendered._asdict() | fields | {"shown": shown_fields, "receipt": receipt.dump()}
 
     def note_shown(self, run: Run, first: Mapping[str, Any]) -> None:
         """Note in the log what a prompt showed, once, and put its receipt where people look. Both
@@ -331,9 +297,7 @@ class RunStore:
 
     # -- while it runs -----------------------------------------------------------------------------
 
-    def results_text(
-        self, reader: Run, results: list[Result], how: str = "unread"
-    ) -> str:
+    def results_text(self, reader: Run, results: list[Result], how: str = "unread") -> str:
         """Return what children left, as their parent is told. `how` names the template: `results`
         for one that waited, `unread` for one that would have ended, `blocked` for one at something
         else.
@@ -348,11 +312,9 @@ class RunStore:
             )
             for result in results
         ]
-        render = {
-            "results": prompt.results,
-            "unread": prompt.unread,
-            "blocked": prompt.blocked,
-        }[how]
+        render = {"results": prompt.results, "unread": prompt.unread, "blocked": prompt.blocked}[
+            how
+        ]
         return render(reports, self.agent(reader.agent), self.secret, self.templates)
 
     def _as_read(self, reader: Run, result: Result) -> str:
@@ -380,9 +342,7 @@ class RunStore:
                 if step.kind == "result":
                     visible.update(_ID.findall(step.fields["text"]))
             if "folder" in run.fields:
-                visible.update(
-                    id for id in entries if knowledge.sees(self.agent_memory(run), id)
-                )
+                visible.update(id for id in entries if knowledge.sees(self.agent_memory(run), id))
         return [id for id in entries if id in visible]
 
     # -- ending ------------------------------------------------------------------------------------
@@ -415,14 +375,7 @@ class RunStore:
         usage, cost = ledger.spent(lines)
         overhead = ledger.overhead(lines)
         answers, said = run.fields.get("answers", 0), run.fields.get("said")
-        about = (
-            run.id,
-            run.project,
-            outcome,
-            answers,
-            said,
-            results(self.store, run, session),
-        )
+        about = (run.id, run.project, outcome, answers, said, results(self.store, run, session))
         notes = [] if played else writeback.settle(*about)
         fields: dict[str, Any] = {
             "summary": writeback.summary(outcome.text),
@@ -438,9 +391,9 @@ class RunStore:
             fields["played"] = True
         elif session is not None:
             fields["past"] = list(
-                selection.past(
-                    lines, steps.capsules(session.conversation, session.first["tools"])
-                )[:4]
+                selection.past(lines, steps.capsules(session.conversation, session.first["tools"]))[
+                    :4
+                ]
             )
             fields["uses"] = uses(self.store, session)
         if session is not None and (shares := session.conversation.shares):
@@ -456,9 +409,7 @@ class RunStore:
                 fields["below"] = [id for id, _ in self.blockers.below(run)]
                 fields["asks"] = None if outcome.below else entry
                 waits = self.blockers.keeps(run, outcome, entry)
-            ended = self.runs.end(
-                run, outcome.status, waits=waits, entry=entry, **fields
-            )
+            ended = self.runs.end(run, outcome.status, waits=waits, entry=entry, **fields)
         except Conflict as stale:
             self.costs.budget.leave(run.id)
             why = f"another incarnation has taken it over: {stale}"
@@ -469,9 +420,7 @@ class RunStore:
         result = result_of(run.id, ended.fields, outcome.text)
         return result._replace(tree=self.costs.tree(ended))
 
-    def write_notes(
-        self, run: Run, notes: list[writeback.Note]
-    ) -> tuple[str | None, str]:
+    def write_notes(self, run: Run, notes: list[writeback.Note]) -> tuple[str | None, str]:
         """Write the entries, each once: the id of the last, and what kept one out."""
         id, agent_memory = None, self.agent_memory(run)
         for note in notes:

@@ -30,9 +30,7 @@ def uses(store: Store, session: Session) -> dict[str, list[int]]:
     receipt, now = load(session.first["receipt"]), store.clock()
     with store.snapshot(late=True) as snap:
         entries = [
-            (why, snap.entry(id, now))
-            for id, _, form, why in receipt.included
-            if form != POINTER
+            (why, snap.entry(id, now)) for id, _, form, why in receipt.included if form != POINTER
         ]
     texts = [(why, entry.body) for why, entry in entries if entry is not None and why]
     return selection.uses(texts, session.run.task.text, session.conversation.turns)

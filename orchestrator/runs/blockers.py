@@ -28,11 +28,7 @@ class Blockers:
     """
 
     def __init__(
-        self,
-        store: Store,
-        runs: Runs,
-        agent_memory: Callable[[Run], AgentMemory],
-        write: Write,
+        self, store: Store, runs: Runs, agent_memory: Callable[[Run], AgentMemory], write: Write
     ) -> None:
         self.store = store
         self.runs = runs
@@ -49,9 +45,7 @@ class Blockers:
             if similar(writeback.question(entry.body), outcome.why) >= SAME:
                 return entry.id
         notes = writeback.settle(run.id, run.project, outcome)
-        return self.write(
-            run, [note._replace(key=f"{note.key}{number}") for note in notes]
-        )[0]
+        return self.write(run, [note._replace(key=f"{note.key}{number}") for note in notes])[0]
 
     def settle(self, run: Run, ids: Iterable[str]) -> None:
         """Resolve what a run reported that went on and is done."""
@@ -70,9 +64,7 @@ class Blockers:
             namespace=f"blockers/{run.project}", priority="critical", author=run.agent
         )
         unresolved = [
-            entry.id
-            for entry in page
-            if entry.id in own or (not own and entry.at >= run.at)
+            entry.id for entry in page if entry.id in own or (not own and entry.at >= run.at)
         ]
         return unresolved[0] if unresolved else None
 
@@ -80,17 +72,11 @@ class Blockers:
         """Return the children of a run that ended blocked, each with the entry that says so, where
         that stands: nobody resolved or replaced it, nor has another child done the same work."""
         children = self.runs.children(run.id)
-        done = {
-            child.fields.get("intent") for child in children if child.status == "done"
-        }
+        done = {child.fields.get("intent") for child in children if child.status == "done"}
         blocked = [child for child in children if child.status == "blocked"]
-        unsettled = [
-            run for run in blocked if (run.fields.get("intent") or run.id) not in done
-        ]
+        unsettled = [run for run in blocked if (run.fields.get("intent") or run.id) not in done]
         entries = [(run.id, run.fields.get("entry")) for run in unsettled]
-        return [
-            (id, entry) for id, entry in entries if entry is None or self.stands(entry)
-        ]
+        return [(id, entry) for id, entry in entries if entry is None or self.stands(entry)]
 
     def answered(self, id: str) -> bool:
         """Return whether somebody resolved or replaced an entry; its time alone answers nothing."""

@@ -43,12 +43,7 @@ class Change(NamedTuple):
 
 def write(writer: Writer, file: TreeFile, once: str, **fields: object) -> None:
     """Record that the writer's agent changed a file; `fields` say how."""
-    values = {
-        "run": writer.run,
-        "project": writer.project(),
-        "file": file.path,
-        **fields,
-    }
+    values = {"run": writer.run, "project": writer.project(), "file": file.path, **fields}
     values = {name: value for name, value in values.items() if value}
     key = _key(file.tree_id)
     writer.write(Record.new("change", writer.id, values, key=key), once=once)

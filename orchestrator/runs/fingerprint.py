@@ -34,9 +34,7 @@ class Fingerprint(NamedTuple):
 
 
 def fingerprint(
-    engines: Mapping[str, object],
-    about: Mapping[str, object],
-    needs: Mapping[str, object],
+    engines: Mapping[str, object], about: Mapping[str, object], needs: Mapping[str, object]
 ) -> Fingerprint:
     """Return the fingerprint of work on these engines, each an Engine or its options; `about` and
     `needs` are what else it is done with.
@@ -100,9 +98,7 @@ def _code(function: object, values: bool) -> Iterator[object]:
             if not _is_code(value):
                 if values:
                     yield [name, _plain(value)]
-            elif name in current.__code__.co_freevars or _module(value) == _module(
-                current
-            ):
+            elif name in current.__code__.co_freevars or _module(value) == _module(current):
                 waiting.append(value)
 
 
@@ -179,9 +175,7 @@ def _plain(value: object) -> object:
         return sorted(map(repr, value))
     if isinstance(value, Mapping):
         pairs: Iterable[tuple[Any, Any]] = value.items()
-        return sorted(
-            [str(key), _plain(item)] for key, item in pairs if _open(str(key))
-        )
+        return sorted([str(key), _plain(item)] for key, item in pairs if _open(str(key)))
     if _is_code(value):
         return list(_code(value, False))
     return type(value).__qualname__

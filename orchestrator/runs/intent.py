@@ -15,9 +15,7 @@ ALIKE = 0.8  # from here on, two tasks are alike enough to warn
 _SHINGLE = 2
 
 
-def intent_of(
-    text: str, *, project: str | None, agent: str, intent: str | None = None
-) -> str:
+def intent_of(text: str, *, project: str | None, agent: str, intent: str | None = None) -> str:
     """Return the key of a task: its project, agent and words; or the intent that is given, whatever
     the words and agent.
     """

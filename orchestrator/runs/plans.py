@@ -56,9 +56,7 @@ def _is_plan(memory: Memory, entry: Entry, runs: Collection[str]) -> bool:
     return is_plan(record.path or (record.key or "").removeprefix("plan:"))
 
 
-def latest(
-    memory: Memory, lead: str, project: str, run: str, runs: Collection[str]
-) -> str | None:
+def latest(memory: Memory, lead: str, project: str, run: str, runs: Collection[str]) -> str | None:
     """Return the newest plan that the lead has written since this run began, in one of `runs`."""
     with memory.store.snapshot() as snap:
         began = snap.run(run) or {"at": 0}
@@ -81,10 +79,6 @@ def of_run(memory: Memory, planned: Result, lead: str, project: str) -> tuple[st
     if doubts := memory.as_agent(lead, planned.run, 0).access.doubts():
         raise Forbidden(f"{lead} cannot plan: {why(doubts)}", agent=lead, action="plan")
     written = agent_memory.append(
-        planned.text,
-        namespace,
-        priority="important",
-        topic=TOPIC,
-        once=f"{planned.run}/{TOPIC}",
+        planned.text, namespace, priority="important", topic=TOPIC, once=f"{planned.run}/{TOPIC}"
     )
     return written.id, written.body

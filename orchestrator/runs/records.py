@@ -128,9 +128,7 @@ class Runs:
             "department": agent.department,
             "project": task.project,
             "task": task.text,
-            "asked": {
-                key: value for key, value in task._asdict().items() if key != "text"
-            },
+            "asked": {key: value for key, value in task._asdict().items() if key != "text"},
             "parent": parent.id if parent else None,
             "root": parent.root if parent else id,
             "depth": parent.depth + 1 if parent else 0,
@@ -143,9 +141,7 @@ class Runs:
             # a team goes on below its first run
             writer = Writer(self.store, agent.id, parent.id, parent.epoch, ended=True)
         record = writer.write(
-            Record.new("run", agent.id, fields, key=_key(id)),
-            once=f"run:{id}",
-            unless=unless,
+            Record.new("run", agent.id, fields, key=_key(id)), once=f"run:{id}", unless=unless
         )
         return run_of({**record.fields, "at": record.at, "seq": record.seq})
 
@@ -166,8 +162,7 @@ class Runs:
             **self._rested(run),
         }
         self.store.write(
-            Record.new("run", run.agent, fields, key=_key(run.id)),
-            unless=fence(run.id, run.epoch),
+            Record.new("run", run.agent, fields, key=_key(run.id)), unless=fence(run.id, run.epoch)
         )
         return run_of({**run.fields, **fields})
 
@@ -207,10 +202,7 @@ class Runs:
         fields = {"run": run.id, "epoch": run.epoch, "state": "ended"}
         self.store.write(
             Record.new(
-                "run",
-                run.agent,
-                fields | {"status": "stopped", "why": reason},
-                key=_key(run.id),
+                "run", run.agent, fields | {"status": "stopped", "why": reason}, key=_key(run.id)
             ),
             unless=fence(run.id, run.epoch, ended=True),
         )

@@ -26,19 +26,10 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
     "openai": ("OPENAI_API_KEY",),
     "openai-chat": ("OPENAI_API_KEY",),
-    "claude-code": (
-        "ANTHROPIC_API_KEY",
-        "ANTHROPIC_AUTH_TOKEN",
-        "CLAUDE_CODE_OAUTH_TOKEN",
-    ),
+    "claude-code": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
     "codex": ("CODEX_API_KEY", "OPENAI_API_KEY"),
     "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-    "openclaw": (
-        "ANTHROPIC_API_KEY",
-        "OPENAI_API_KEY",
-        "GEMINI_API_KEY",
-        "OPENROUTER_API_KEY",
-    ),
+    "openclaw": ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
 }
 HOSTS = {
     "anthropic": "ANTHROPIC_BASE_URL",
@@ -47,12 +38,7 @@ HOSTS = {
     "openai-chat": "OPENAI_BASE_URL",
     "codex": "OPENAI_BASE_URL",
 }
-PROGRAMS = {
-    "claude-code": "claude",
-    "codex": "codex",
-    "gemini": "gemini",
-    "openclaw": "openclaw",
-}
+PROGRAMS = {"claude-code": "claude", "codex": "codex", "gemini": "gemini", "openclaw": "openclaw"}
 VERSION = 12  # digits of a version of the templates
 UNRECORDED = "what it was begun with, which an older version did not record"
 
@@ -97,9 +83,7 @@ class _Engine(NamedTuple):
 
     def host(self, env: Mapping[str, str]) -> str | None:
         """Return the host that is named instead of the provider's; without port, path and user."""
-        url = self.options.get("base_url") or {**env, **self.env}.get(
-            HOSTS.get(self.kind, "")
-        )
+        url = self.options.get("base_url") or {**env, **self.env}.get(HOSTS.get(self.kind, ""))
         if not url or self.type is not None:
             return None
         from urllib.parse import urlsplit
@@ -128,10 +112,7 @@ class _Engine(NamedTuple):
 
 def record(names: Iterable[str], offer: Offer, *, tools: bool) -> dict[str, Any]:
     """Return what a run on these engines needs, as its record has it."""
-    engines = {
-        name: _described(_engine(name, offer), offer.env)
-        for name in dict.fromkeys(names)
-    }
+    engines = {name: _described(_engine(name, offer), offer.env) for name in dict.fromkeys(names)}
     needed: dict[str, Any] = {
         "engines": engines,
         "tools": dict(sorted(offer.tools.items())) if tools else {},
@@ -149,9 +130,7 @@ def lacking(needs: Fields | None, offer: Offer) -> tuple[str, ...]:
         missing += _lacking_engine(name, engine, offer)
     version = needs.get("templates")
     if version and offer.templates and version != offer.templates[:VERSION]:
-        missing.append(
-            f"prompt templates of version {version} (here: {offer.templates[:VERSION]})"
-        )
+        missing.append(f"prompt templates of version {version} (here: {offer.templates[:VERSION]})")
     return tuple(missing)
 
 
@@ -159,12 +138,8 @@ def waiting(orphans: Sequence[Fields], lacks: Lacks) -> dict[str, str]:
     """Return which of these runs, whose supervisor is gone, cannot go on here, and what each waits
     for. Whoever is above such a run waits with it: it could do nothing but wait."""
     parents = {str(run["run"]): run.get("parent") for run in orphans}
-    missing = {
-        id: ", ".join(lacks(run)) for id, run in zip(parents, orphans, strict=True)
-    }
-    reasons = {
-        id: f"waits for its own program: {why}" for id, why in missing.items() if why
-    }
+    missing = {id: ", ".join(lacks(run)) for id, run in zip(parents, orphans, strict=True)}
+    reasons = {id: f"waits for its own program: {why}" for id, why in missing.items() if why}
     for id in list(reasons):
         parent = parents[id]
         while parent in parents and parent not in reasons:
@@ -249,11 +224,7 @@ def _kinds(engine: _Engine, given: bool) -> tuple[str | None, ...]:
     class that was begun by name."""
     if given or engine.type is None:
         return (engine.type or engine.kind,)
-    kinds = (
-        kind
-        for kind, module in ENGINES.items()
-        if module.partition(":")[2] == engine.type
-    )
+    kinds = (kind for kind, module in ENGINES.items() if module.partition(":")[2] == engine.type)
     return (engine.kind, *kinds)
 
 
@@ -268,7 +239,5 @@ def _lacking_tools(needed: Signatures, here: Signatures) -> Iterator[str]:
             yield f"tool {signature}"
         elif here[current] != digest:
             yield f"tool {signature}" + (
-                f", not {current}"
-                if current != signature
-                else " with the types that it had"
+                f", not {current}" if current != signature else " with the types that it had"
             )

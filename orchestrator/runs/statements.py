@@ -20,9 +20,7 @@ LEAST = 2  # words of a subject
 
 _ARTICLES = ("a", "an", "the")
 # what points at another sentence
-_POINTING = frozenset(
-    "i me my we our it its this that these those here there such".split()
-)
+_POINTING = frozenset("i me my we our it its this that these those here there such".split())
 _DONE = later(r"Done: (?:\S+ is done\. )?")
 _SENTENCE = later(r"(?<=[.!?])\s+|\s*\n\s*")
 _UNITS = (
@@ -99,14 +97,10 @@ def _subject(text: str) -> tuple[str, ...]:
     """Return the words of a subject in their order, without articles; the case of plain words makes
     no difference, that of identifiers does, and a capital A inside is a name.
     """
-    stripped = (
-        term.strip(" .,;:!?…") for term in unicodedata.normalize("NFC", text).split()
-    )
+    stripped = (term.strip(" .,;:!?…") for term in unicodedata.normalize("NFC", text).split())
     terms = [
         term
         for n, term in enumerate(filter(None, stripped))
         if (term if n else term.lower()) not in _ARTICLES
     ]
-    return tuple(
-        term.lower() if term.istitle() or term.isupper() else term for term in terms
-    )
+    return tuple(term.lower() if term.istitle() or term.isupper() else term for term in terms)

@@ -70,17 +70,13 @@ def check(task: Task) -> Task:
         )
     for name in ("max_tokens", "max_usd", "max_turns", "timeout"):
         bound = getattr(task, name)
-        if bound is not None and not (
-            isinstance(bound, int | float) and 0 <= bound < inf
-        ):
+        if bound is not None and not (isinstance(bound, int | float) and 0 <= bound < inf):
             raise InvalidEntry(
-                f"{name} is {bound!r}; it is a number that is not negative, or none",
-                limit=name,
+                f"{name} is {bound!r}; it is a number that is not negative, or none", limit=name
             )
     if task.max_reply is not None and task.max_reply < 1:
         raise InvalidEntry(
-            f"max_reply is {task.max_reply!r}; a reply has a token at least",
-            limit="max_reply",
+            f"max_reply is {task.max_reply!r}; a reply has a token at least", limit="max_reply"
         )
     check_mode(task.memory_tools)
     if task.view_budget != "auto" and not str(task.view_budget).isdecimal():
@@ -94,9 +90,7 @@ def check(task: Task) -> Task:
 def check_mode(tools: str | None) -> None:
     """Refuse what says nothing of when the memory's tools are offered."""
     if tools not in (None, *MODES):
-        raise InvalidQuery(
-            f"memory_tools {tools!r} is not one of {', '.join(MODES)}", tools=tools
-        )
+        raise InvalidQuery(f"memory_tools {tools!r} is not one of {', '.join(MODES)}", tools=tools)
 
 
 class Outcome(NamedTuple):

@@ -89,13 +89,7 @@ def _settled(run: str, project: str, outcome: Outcome) -> list[Note]:
 def dead_letter(run: str, project: str, attempts: int) -> Note:
     """Return the note about a run that ended none of its attempts: a person has to look."""
     reason = f"the run died {attempts} times without moving, and is not tried again"
-    return Note(
-        _body("Blocked", reason),
-        f"blockers/{project}",
-        "critical",
-        "dead",
-        f"runs/{run}/",
-    )
+    return Note(_body("Blocked", reason), f"blockers/{project}", "critical", "dead", f"runs/{run}/")
 
 
 def question(body: str) -> str:
@@ -126,11 +120,7 @@ def flattened(text: str) -> str:
 def _decoration(line: str) -> bool:
     """Return whether a line is a heading, a rule or a fence, which is no summary."""
     stripped = line.strip()
-    return (
-        not stripped
-        or stripped.startswith(("#", "```", "~~~"))
-        or set(stripped) <= set("-=*_ ")
-    )
+    return not stripped or stripped.startswith(("#", "```", "~~~")) or set(stripped) <= set("-=*_ ")
 
 
 def _body(first: str, said: str) -> str:

@@ -43,9 +43,7 @@ def served(
     app = build(serving)
     app.state.begin = begin
     server = server_of(app)
-    thread = threading.Thread(
-        target=server.run, args=([listener],), name="server", daemon=True
-    )
+    thread = threading.Thread(target=server.run, args=([listener],), name="server", daemon=True)
     running = Running(near(address), serving.secret)
     try:
         thread.start()

@@ -86,12 +86,9 @@ def _drawn(lane: Lane, place: Callable[[int], float]) -> DrawnLane:
     timed = _timed(lane.parts, place)
     each = width / max(len(lane.parts), 1)
     boxes = timed or [
-        Box(part, round(x + each * n, 2), round(each, 2))
-        for n, part in enumerate(lane.parts)
+        Box(part, round(x + each * n, 2), round(each, 2)) for n, part in enumerate(lane.parts)
     ]
-    return DrawnLane(
-        lane, round(x, 2), round(width, 2), tuple(boxes), timed is not None
-    )
+    return DrawnLane(lane, round(x, 2), round(width, 2), tuple(boxes), timed is not None)
 
 
 def _timed(parts: Sequence[Part], place: Callable[[int], float]) -> list[Box] | None:

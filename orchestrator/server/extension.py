@@ -13,9 +13,7 @@ from synapse.server.problems import responses
 
 def extend(app: FastAPI) -> None:
     """Add the routes under /v1, the pages, their links and the cards of the overview."""
-    api = APIRouter(
-        prefix="/v1", dependencies=[Authenticated], responses=responses(401)
-    )
+    api = APIRouter(prefix="/v1", dependencies=[Authenticated], responses=responses(401))
     api.include_router(routes.router)
     app.include_router(api)
     pages.install(app)

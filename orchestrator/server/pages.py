@@ -69,9 +69,7 @@ def install(app: FastAPI) -> None:
 def runs(request: Request, asked: Asked, since: Text = "") -> Response:
     """Show the newest trees; with filters the runs that they let through."""
     filters = {
-        name: value
-        for name in FILTERED
-        if (value := request.query_params.get(name, "")[:200])
+        name: value for name in FILTERED if (value := request.query_params.get(name, "")[:200])
     }
     if filters or since:
         rows = run_rows(asked, _filtered(asked, filters, since))
@@ -106,9 +104,7 @@ def _filtered(asked: Source, wanted: dict[str, str], since: str) -> list[Fields]
 
 
 def _alone(row: Any) -> Node:
-    return Node(
-        row, (), 1, row.turns, row.tokens, row.usage.estimated, row.cost, row.took
-    )
+    return Node(row, (), 1, row.turns, row.tokens, row.usage.estimated, row.cost, row.took)
 
 
 @router.get("/runs/{id}")
@@ -129,8 +125,7 @@ def _run_page(request: Request, asked: Source, fields: Fields) -> Response:
         receipt=receipt_json(asked, fields),
         stopping=asked_to_stop(asked, str(fields["run"])),
         questions=questions_of(asked, fields) if tree_of(asked, fields) else [],
-        begins=begin_of(request) is not None
-        and question(asked, fields, "") is not None,
+        begins=begin_of(request) is not None and question(asked, fields, "") is not None,
     )
 
 
@@ -152,9 +147,7 @@ def changed(request: Request, id: str, asked: Asked) -> Response:
 
 
 @router.post("/runs/{id}/ask")
-def ask(
-    request: Request, id: str, asked: Asked, memory: Operator, fields: Form
-) -> Response:
+def ask(request: Request, id: str, asked: Asked, memory: Operator, fields: Form) -> Response:
     """Begin a run that answers a question about the result of another. Where no supervisor is
     beside this server, or the run is a client's own, the question stands in the agent's next
     prompt.
@@ -162,9 +155,7 @@ def ask(
     run, text = find_run(asked, id), fields.get("body", "")
     begin, task = begin_of(request), question(asked, run, text, "once" in fields)
     if begin is None or task is None:
-        memory.tell(
-            f"agent:{run['agent']}", text, priority="important", re=run.get("entry")
-        )
+        memory.tell(f"agent:{run['agent']}", text, priority="important", re=run.get("entry"))
         name, did = str(run["run"]), "asked"
     else:
         if run["state"] == "running":
@@ -188,9 +179,7 @@ def answer(id: str, asked: Asked, memory: Operator, fields: Form) -> Response:
     """Answer what a run waits for; its tree goes on in the process that can drive it."""
     run = find_run(asked, id)
     answered(memory, asked, str(run["run"]), fields.get("body", ""))
-    return RedirectResponse(
-        f"/runs/{quote(str(run['run']), safe='')}?did=answered", 303
-    )
+    return RedirectResponse(f"/runs/{quote(str(run['run']), safe='')}?did=answered", 303)
 
 
 @router.post("/runs/{id}/stop")
@@ -267,9 +256,5 @@ def wakes(request: Request, asked: Asked, since: Text = "7d") -> Response:
     """Show how far critical entries got on their way into prompts."""
     rows = list(islice(find_wakes(asked, since or "7d"), WAKES + 1))
     return frame_of(request).answer(
-        request,
-        "runs/wakes.html",
-        wakes=rows[:WAKES],
-        since=since,
-        more=len(rows) > WAKES,
+        request, "runs/wakes.html", wakes=rows[:WAKES], since=since, more=len(rows) > WAKES
     )

@@ -72,17 +72,10 @@ def run(request: Request, id: Id, asked: Asked) -> Response:
 
 
 @router.post(
-    "/runs/{id}/stop",
-    status_code=202,
-    response_model=forms.Stopped,
-    responses=responses(404, 409),
+    "/runs/{id}/stop", status_code=202, response_model=forms.Stopped, responses=responses(404, 409)
 )
 def end(
-    id: Id,
-    asked: Asked,
-    memory: Operator,
-    body: forms.Stop | None = None,
-    once: Once = None,
+    id: Id, asked: Asked, memory: Operator, body: forms.Stop | None = None, once: Once = None
 ) -> Response:
     """Ask for the end of a run and of all that it spawned; asked for again, nothing is written."""
     reason = body.reason if body else REASON
@@ -107,18 +100,14 @@ def answer(said: forms.AnswerTo, asked: Asked, memory: Operator) -> Response:
 
 
 @router.get("/tree", response_model=forms.Trees, responses=responses(404, 409))
-def tree(
-    request: Request, asked: Asked, run: Filter = None, limit: Limit = 10
-) -> Response:
+def tree(request: Request, asked: Asked, run: Filter = None, limit: Limit = 10) -> Response:
     """Return who spawned whom, from one run on or the newest trees, each with its sum."""
     form = {"trees": [node.json() for node in trees(asked, run, limit)]}
     return conditional(request, form)
 
 
 @router.get("/stats", response_model=forms.Sums)
-def stats(
-    request: Request, asked: Asked, by: By = "department", since: Time = None
-) -> Response:
+def stats(request: Request, asked: Asked, by: By = "department", since: Time = None) -> Response:
     """Return what the runs took, summed up; with `by=day` by the day that they began."""
     floor = parse_since(moment(since), asked.now()) or 0
     return conditional(request, fields(sums(asked, by, floor)))
@@ -140,11 +129,7 @@ def debts(request: Request, asked: Asked, project: Filter = None) -> Response:
 
 @router.get("/wakes", response_model=forms.Wakes)
 def wakes(
-    request: Request,
-    asked: Asked,
-    since: Time = "7d",
-    agent: Filter = None,
-    pending: bool = False,
+    request: Request, asked: Asked, since: Time = "7d", agent: Filter = None, pending: bool = False
 ) -> Response:
     """Return how far critical entries got on their way into prompts, and to whom."""
     rows = [

@@ -42,9 +42,7 @@ def question(asked: Source, run: Fields, text: str, once: bool = False) -> Task 
     of what limited it and the runs above it. None for a client's own run, which nobody begins.
     """
     about = dict(run.get("asked") or {})
-    options: dict[str, Any] = {
-        name: about[name] for name in Task._fields if name in about
-    }
+    options: dict[str, Any] = {name: about[name] for name in Task._fields if name in about}
     if "agent" not in options:
         return None
     line: Fields | None = run
@@ -54,9 +52,7 @@ def question(asked: Source, run: Fields, text: str, once: bool = False) -> Task 
             above = (line or {}).get("asked") or {}
             for name in LIMITS:
                 bounds = [options.get(name), above.get(name)]
-                options[name] = min(
-                    (one for one in bounds if one is not None), default=None
-                )
+                options[name] = min((one for one in bounds if one is not None), default=None)
     result = f", whose result is {run['entry']}" if run.get("entry") else ""
     text = f"{text}\n\nThe operator asks this about your run {run['run']}{result}."
     return Task(text, **options | {"intent": None, "once": once, "team": {}})
@@ -80,7 +76,5 @@ def stop(asked: Source, name: str, reason: str, once: str | None) -> tuple[str, 
             raise Conflict(f"{id} ended before", runs=[id])
         key = once and f"stop:{id}:{once}"
         Runs(asked.store).stop(id, OPERATOR, reason or REASON, key)
-    orphaned = run["state"] == "running" and not lives(
-        asked.root, str(run.get("holder"))
-    )
+    orphaned = run["state"] == "running" and not lives(asked.root, str(run.get("holder")))
     return id, orphaned

@@ -27,9 +27,7 @@ class MemoryThread:
         self._worker = None if inline else ThreadPoolExecutor(1, "synapse-memory")
         self._closed = False
 
-    async def __call__(
-        self, act: Callable[P, R], *args: P.args, **named: P.kwargs
-    ) -> R:
+    async def __call__(self, act: Callable[P, R], *args: P.args, **named: P.kwargs) -> R:
         """Run it after all that was asked before, and return its result."""
         self._check_open()
         if self._worker is None:
@@ -37,9 +35,7 @@ class MemoryThread:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._worker, partial(act, *args, **named))
 
-    def aside(
-        self, act: Callable[P, R], *args: P.args, **named: P.kwargs
-    ) -> asyncio.Future[R]:
+    def aside(self, act: Callable[P, R], *args: P.args, **named: P.kwargs) -> asyncio.Future[R]:
         """Run it after all that was asked before, while the caller goes on."""
         self._check_open()
         loop = asyncio.get_running_loop()

@@ -95,9 +95,7 @@ class Session:
         """Return whether nobody works at it: its engine when it began, or the one that goes on with
         it, is a scripted one without a script of the user's.
         """
-        return bool(
-            self.run.fields.get("played") or getattr(self.engine, "played", False)
-        )
+        return bool(self.run.fields.get("played") or getattr(self.engine, "played", False))
 
     @property
     def due(self) -> bool:
@@ -119,16 +117,10 @@ class Session:
         it.
         """
         calls = (
-            call
-            for turn in self.conversation.turns
-            for call in turn.calls
-            if call.name == "claim"
+            call for turn in self.conversation.turns for call in turn.calls if call.name == "claim"
         )
         claims = (str(call.arguments.get("work", "")) for call in calls)
-        return (
-            self.run.task.text,
-            *dict.fromkeys((*claims, *self.shared_calls.values())),
-        )
+        return (self.run.task.text, *dict.fromkeys((*claims, *self.shared_calls.values())))
 
     def child_blocked(self, result: Result) -> None:
         """Tell it of a child that ended blocked, before its next turn, unless it has heard of it by

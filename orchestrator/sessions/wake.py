@@ -74,10 +74,7 @@ def topics_of(store: Store, readers: Iterable[Reader]) -> dict[str, list[Questio
 
 
 def tier(
-    entry: Entry,
-    reader: Reader,
-    seq: int,
-    topics: Mapping[str, Sequence[Question]] = {},
+    entry: Entry, reader: Reader, seq: int, topics: Mapping[str, Sequence[Question]] = {}
 ) -> str | None:
     """Return how soon a running session is told of an entry that came to be seen at this place of
     the log; None where it does not concern it, or its prompt was made in view of it. What it works
@@ -100,17 +97,13 @@ def tier(
     addressed = entry.addressees != ("all",) or entry.author == OPERATOR
     if addressed or any(id in reader.seen for id in entry.replaces):
         return SOON
-    return (
-        BESIDE if any(concerns(topics[text], entry) for text in reader.about) else None
-    )
+    return BESIDE if any(concerns(topics[text], entry) for text in reader.about) else None
 
 
 class NewsFeed:
     """A supervisor's ear at the log. `news` looks once, on the thread that owns the memory."""
 
-    def __init__(
-        self, store: Store, quota: int = QUOTA, cursor: int | None = None
-    ) -> None:
+    def __init__(self, store: Store, quota: int = QUOTA, cursor: int | None = None) -> None:
         """Listen from a cursor on, by default from now."""
         # The mark comes before it listens: what is written in between is looked at.
         self._mark: object = None if cursor is not None else store.log.mark()
@@ -143,14 +136,9 @@ class NewsFeed:
         topics = topics_of(self.store, readers.values()) if self._came else {}
         while self._came:
             event = self._came.popleft()
-            tiers = {
-                run: self._tier(event, run, reader, topics)
-                for run, reader in readers.items()
-            }
+            tiers = {run: self._tier(event, run, reader, topics) for run, reader in readers.items()}
             if {NOW, SOON}.isdisjoint(tiers.values()) or self._may_wake(event.entry):
-                self._news += [
-                    (run, event.entry, soon) for run, soon in tiers.items() if soon
-                ]
+                self._news += [(run, event.entry, soon) for run, soon in tiers.items() if soon]
             else:  # its author had used up its wakes: it interrupts nobody
                 if NOW in tiers.values():
                     self.held.append(event.entry.id)
@@ -166,11 +154,7 @@ class NewsFeed:
         return news
 
     def _tier(
-        self,
-        event: Event,
-        run: str,
-        reader: Reader,
-        topics: Mapping[str, Sequence[Question]],
+        self, event: Event, run: str, reader: Reader, topics: Mapping[str, Sequence[Question]]
     ) -> str | None:
         """Return how soon a run is told. Two that answer each other come to an end: of what an
         author addresses to a run, the first few entries are told, unless it has more authority.
@@ -206,9 +190,7 @@ def is_known(entry: Entry, about: Iterable[str], texts: Iterable[str]) -> bool:
         for clause in clauses(entry.body)
         if any(len(forms(task) & forms(clause)) >= SHARED for task in tasks)
     ]
-    return bool(relevant) and all(
-        any(_says(text, clause) for text in texts) for clause in relevant
-    )
+    return bool(relevant) and all(any(_says(text, clause) for text in texts) for clause in relevant)
 
 
 def _says(text: str, clause: str) -> bool:
@@ -216,11 +198,7 @@ def _says(text: str, clause: str) -> bool:
     figure.
     """
     name = max(specifics(clause), key=len, default="")
-    lines = (
-        (line for line in text.split("\n") if name in line)
-        if name and name in text
-        else ()
-    )
+    lines = (line for line in text.split("\n") if name in line) if name and name in text else ()
     return any(forms(clause) <= forms(line) for line in lines)
 
 
@@ -245,9 +223,7 @@ def divided(
     return now, later
 
 
-def blocks(
-    entries: Sequence[Entry], news: Iterable[News], commands: bool
-) -> list[Block]:
+def blocks(entries: Sequence[Entry], news: Iterable[News], commands: bool) -> list[Block]:
     """Return how each of the entries is told: what wakes whole; of the rest, what is long as a line
     with its id."""
     tiers = {item.entry.id: item.tier for item in news}
@@ -267,9 +243,7 @@ def answers(news: News, question: str, blocker: str) -> bool:
     if blocker in entry.replaces:
         return True
     shared = forms(question) & forms(f"{entry.topic or ''}\n{entry.body}")
-    return not entry.namespace.startswith("blockers/") and (
-        news.tier != BESIDE or len(shared) > 1
-    )
+    return not entry.namespace.startswith("blockers/") and (news.tier != BESIDE or len(shared) > 1)
 
 
 def standing(store: Store, news: Iterable[News], reader: Agent) -> list[Entry]:
@@ -282,9 +256,7 @@ def standing(store: Store, news: Iterable[News], reader: Agent) -> list[Entry]:
         return [
             entry
             for entry in entries
-            if entry is not None
-            and visible(entry, reader)
-            and snap.fate(entry, now) is None
+            if entry is not None and visible(entry, reader) and snap.fate(entry, now) is None
         ]
 
 
@@ -296,9 +268,7 @@ class Listener:
         self._called = called
         self._over = threading.Event()
         self._pipe = None if store.pipes is None else NotificationPipe(store.pipes)
-        self._thread = threading.Thread(
-            target=self._listen, name="synapse-ear", daemon=True
-        )
+        self._thread = threading.Thread(target=self._listen, name="synapse-ear", daemon=True)
         self._thread.start()
 
     def close(self) -> None:

@@ -23,13 +23,7 @@ from orchestrator.sessions.wake import AT_ONCE, LONG, LOOK_EVERY
 from orchestrator.sharing.findings import BUSY, Findings, Look
 from orchestrator.tools import schema
 from orchestrator.tools.calls import Act, act_of, closes_circle
-from orchestrator.tools.functions import (
-    Partial,
-    ToolEnded,
-    ToolFailed,
-    UserTool,
-    carry_out,
-)
+from orchestrator.tools.functions import Partial, ToolEnded, ToolFailed, UserTool, carry_out
 from synapse.agent_memory import AgentMemory
 from synapse.errors import SynapseError
 from synapse.model.entry import Entry
@@ -43,19 +37,13 @@ class Sharing:
     """What one supervisor's sessions do for each other. `sessions` are those that live here."""
 
     def __init__(
-        self,
-        memory_thread: MemoryThread,
-        run_store: RunStore,
-        sessions: Mapping[str, Session],
+        self, memory_thread: MemoryThread, run_store: RunStore, sessions: Mapping[str, Session]
     ) -> None:
         self.memory_thread = memory_thread
         self.run_store = run_store
         self.sessions = sessions
         self.findings = Findings(
-            run_store.store,
-            run_store.root,
-            run_store.lease.lives,
-            run_store.is_lasting,
+            run_store.store, run_store.root, run_store.lease.lives, run_store.is_lasting
         )
         self._waiting_for: dict[str, str] = {}  # which run waits for which
         self._calls: dict[str, set[str]] = defaultdict(set)  # the acts that a run is at
@@ -64,36 +52,19 @@ class Sharing:
         self._failed: dict[str, int] = {}  # how often the call of an act failed
         # The acts and entries that a run was given since its last turn, and how many turns it had.
         self._given: dict[str, tuple[int, set[str]]] = {}
-        self._notifications: WeakValueDictionary[str, asyncio.Event] = (
-            WeakValueDictionary()
-        )
+        self._notifications: WeakValueDictionary[str, asyncio.Event] = WeakValueDictionary()
 
     async def call(
-        self,
-        session: Session,
-        agent_memory: AgentMemory,
-        tool: UserTool,
-        call: Call,
-        once: str,
+        self, session: Session, agent_memory: AgentMemory, tool: UserTool, call: Call, once: str
     ) -> ToolResult:
         """Return what a shared tool's call gives: another agent's result, or its own."""
         if problems := schema.problems(tool.tool.schema, call.arguments):
             raise ToolFailed("; ".join(problems))
         assert tool.shares is not None
-        act = act_of(
-            tool.tool.name,
-            call.arguments,
-            tool.shares,
-            tool.tool.schema,
-            os.getcwd(),
-        )
-        look, waited = await self._look_up(
-            session, agent_memory, act, once, tool.seconds
-        )
+        act = act_of(tool.tool.name, call.arguments, tool.shares, tool.tool.schema, os.getcwd())
+        look, waited = await self._look_up(session, agent_memory, act, once, tool.seconds)
         if look.text is None:
-            return await self._make(
-                session, agent_memory, tool, call, once, act, look, waited
-            )
+            return await self._make(session, agent_memory, tool, call, once, act, look, waited)
         assert look.entry is not None
         if act.key in self._calls[session.run.id]:  # somebody else was faster
             await self.memory_thread(self.findings.release, agent_memory, act)
@@ -146,17 +117,10 @@ class Sharing:
             self.findings.write_result, agent_memory, act, once, text, look, tokens
         )
         self._end_call(run, act.key)
-        return ToolResult(
-            text, _about(act, entry.id if entry else "", "made", waited, *stale)
-        )
+        return ToolResult(text, _about(act, entry.id if entry else "", "made", waited, *stale))
 
     async def _look_up(
-        self,
-        session: Session,
-        agent_memory: AgentMemory,
-        act: Act,
-        once: str,
-        longest: float,
+        self, session: Session, agent_memory: AgentMemory, act: Act, once: str, longest: float
     ) -> tuple[Look, bool]:
         """Return what there is of an act once nobody else is at it, or the time is up; and whether
         it was waited for."""
@@ -210,19 +174,13 @@ class Sharing:
         delivered = session.conversation.call_entries - since
         try:
             entries = await self.memory_thread(
-                self.findings.entries_for_call,
-                agent_memory,
-                call.name,
-                call.arguments,
-                delivered,
+                self.findings.entries_for_call, agent_memory, call.name, call.arguments, delivered
             )
             entries = entries[:AT_ONCE]  # the others at the next call
             if not entries:
                 return "", []
             ids = [entry.id for entry in entries]
-            text, rendered = await self.memory_thread(
-                self._entries_text, session, entries
-            )
+            text, rendered = await self.memory_thread(self._entries_text, session, entries)
             await self.memory_thread(
                 self.run_store.deliveries.delivered, session, rendered, "rendered", {}
             )
@@ -242,40 +200,24 @@ class Sharing:
             self._given[run] = turn, shared
         return shared
 
-    def _entries_text(
-        self, session: Session, entries: list[Entry]
-    ) -> tuple[str, list[str]]:
+    def _entries_text(self, session: Session, entries: list[Entry]) -> tuple[str, list[str]]:
         """Return what is told before a call, and the entries that stand in it whole: what is short,
         and what is critical, which is told nowhere else.
         """
         run_store, run = self.run_store, session.run
         reader = run_store.agent(run.agent).joined(run.project)
         forms = [
-            whole if e.priority == "critical" or len(e.body) <= LONG else pointer
-            for e in entries
+            whole if e.priority == "critical" or len(e.body) <= LONG else pointer for e in entries
         ]
-        blocks = [
-            form(entry, commands=False)
-            for form, entry in zip(forms, entries, strict=True)
-        ]
-        blocks = [
-            form(entry, commands=False)
-            for form, entry in zip(forms, entries, strict=True)
-        ]
+        blocks = [form(entry, commands=False) for form, entry in zip(forms, entries, strict=True)]
+        blocks = [form(entry, commands=False) for form, entry in zip(forms, entries, strict=True)]
         rendered = [
-            entry.id
-            for entry, block in zip(entries, blocks, strict=True)
-            if block.form != POINTER
+            entry.id for entry, block in zip(entries, blocks, strict=True) if block.form != POINTER
         ]
-        return render.held(
-            blocks, reader, run_store.secret, run_store.templates
-        ), rendered
+        return render.held(blocks, reader, run_store.secret, run_store.templates), rendered
 
     def _parents(self, look: Look) -> dict[str, str | None]:
-        return {
-            **look.parents,
-            **{id: session.run.parent for id, session in self.sessions.items()},
-        }
+        return {**look.parents, **{id: session.run.parent for id, session in self.sessions.items()}}
 
     def ended(self, run: str) -> None:
         """Notify those who wait for what a run was at: it has ended here."""

@@ -35,9 +35,7 @@ MINUTES = 10  # of a lease; every call of a tool that takes several renews it
 NOTE = "taken by a supervisor for a shared tool"
 AGAIN = "Call this once more to do it yourself"
 LARGEST = 1 << 26  # bytes of a file that is read to see whether it has changed
-DIFFERS = (
-    "differs"  # a tag of a result that contradicts an earlier one of the same call
-)
+DIFFERS = "differs"  # a tag of a result that contradicts an earlier one of the same call
 UNLIKE = ", unlike {id} of {author}, so that nobody is given it until another agent gets the same"
 STALE = "its result was stale, and the call was made again"
 
@@ -73,11 +71,7 @@ class Findings:
     """The results of one workspace, as one supervisor uses them. `lives` tells of another one."""
 
     def __init__(
-        self,
-        store: Store,
-        root: str,
-        lives: Callable[[str], bool],
-        lasting: bool = True,
+        self, store: Store, root: str, lives: Callable[[str], bool], lasting: bool = True
     ) -> None:
         self.store, self.root, self.lives, self.lasting = store, root, lives, lasting
         self._places: list[int] = []  # of the entries that are for a moment
@@ -86,21 +80,12 @@ class Findings:
     # -- before a call -----------------------------------------------------------------------------
 
     def begin(
-        self,
-        agent_memory: AgentMemory,
-        act: Act,
-        once: str,
-        previous: str | None,
-        longest: float,
+        self, agent_memory: AgentMemory, act: Act, once: str, previous: str | None, longest: float
     ) -> Look:
         """Return what there is of an act. Where nothing is, and nobody is at it, the work is this
         run's from now on. `told` is what it was last told of the act: that is not told again."""
         agent, now = self._agent(agent_memory), self.store.clock()
-        results = [
-            result
-            for result in self._results(act, agent)
-            if visible(result.entry, agent)
-        ]
+        results = [result for result in self._results(act, agent) if visible(result.entry, agent)]
         own = next((result for result in results if result.about["call"] == once), None)
         if own is not None:
             return Look(self._whole(own), own.entry, own=True)
@@ -113,10 +98,7 @@ class Findings:
         if entry is not None and previous != entry.id:
             return Look(_instead_of_call(entry, now), entry)
         if entry is None and fresh is not None and previous != fresh.entry.id:
-            text, tokens = (
-                self._result_text(fresh, act, now),
-                fresh.about.get("tokens", 0),
-            )
+            text, tokens = (self._result_text(fresh, act, now), fresh.about.get("tokens", 0))
             return Look(text, fresh.entry, tokens=tokens)
         look = Look(stale=bool(results) and fresh is None, files=digests(act.paths))
         if fresh is not None or agent.review_required or look.files is None:
@@ -151,10 +133,7 @@ class Findings:
                 return look  # this incarnation is stale: its session hears of that
             fields: dict[str, Any] = error.details
             return self._with_claim(
-                agent_memory,
-                Claim(*(fields[name] for name in Claim._fields)),
-                look,
-                previous,
+                agent_memory, Claim(*(fields[name] for name in Claim._fields)), look, previous
             )
         return look._replace(claimed=True)
 
@@ -165,9 +144,7 @@ class Findings:
         run = self._run(claim)
         if previous == BUSY or claim.note != NOTE or run is None:
             return look
-        if not ns.matches_any(
-            self._agent(agent_memory).reads, f"status/{run['project']}"
-        ):
+        if not ns.matches_any(self._agent(agent_memory).reads, f"status/{run['project']}"):
             return look
         with self.store.snapshot(late=True) as snap:
             running = snap.runs(state="running")
@@ -215,9 +192,7 @@ class Findings:
         files = result.about["files"]
         return result.live and not result.entry.disputed and files == digests(files)
 
-    def _known_entry(
-        self, agent: Agent, act: Act, result: Entry | None, now: int
-    ) -> Entry | None:
+    def _known_entry(self, agent: Agent, act: Act, result: Entry | None, now: int) -> Entry | None:
         """Return the weightiest entry that states the value of what a call asks for, weighs as much
         as the agent's own word, and comes after a result of the call and from above it; None where
         there is none.
@@ -235,10 +210,7 @@ class Findings:
             and entry.trust != "unverified"
             and not entry.disputed
             and entry.authority >= agent.rank
-            and (
-                result is None
-                or (entry.seq > result.seq and entry.authority > result.authority)
-            )
+            and (result is None or (entry.seq > result.seq and entry.authority > result.authority))
         ]
         return max(
             entries,
@@ -252,9 +224,7 @@ class Findings:
         """Return a result as it is given to another agent than the one who got it."""
         entry, hint = result.entry, ""
         if result.about["whole"] and act.shares.whole:
-            entry = entry._replace(
-                body=entry.body[: result.about["head"]] + self._whole(result)
-            )
+            entry = entry._replace(body=entry.body[: result.about["head"]] + self._whole(result))
         elif result.about["whole"]:
             hint = " and get all of it"
         return _instead_of_call(entry, now, hint)
@@ -279,13 +249,7 @@ class Findings:
     # -- after a call ------------------------------------------------------------------------------
 
     def write_result(
-        self,
-        agent_memory: AgentMemory,
-        act: Act,
-        once: str,
-        text: str,
-        look: Look,
-        tokens: int = 0,
+        self, agent_memory: AgentMemory, act: Act, once: str, text: str, look: Look, tokens: int = 0
     ) -> Entry | None:
         """Write a result, and give the work back. None where nothing is shared: the files changed
         meanwhile, or the memory does not take it, which is no reason to lose the result."""
@@ -305,22 +269,14 @@ class Findings:
             pass
 
     def _write_result(
-        self,
-        agent_memory: AgentMemory,
-        act: Act,
-        once: str,
-        text: str,
-        look: Look,
-        tokens: int,
+        self, agent_memory: AgentMemory, act: Act, once: str, text: str, look: Look, tokens: int
     ) -> Entry | None:
         agent, files = self._agent(agent_memory), look.files
         if agent.review_required or files is None or files != digests(act.paths):
             return None
         namespace = f"status/{agent_memory.writer.project()}"
         results = [
-            result
-            for result in self._results(act, agent)
-            if result.entry.namespace == namespace
+            result for result in self._results(act, agent) if result.entry.namespace == namespace
         ]
         live, sha = [result for result in results if result.live], _sha(text)
         fresh = next((result for result in live if self._is_fresh(result)), None)
@@ -355,9 +311,7 @@ class Findings:
         record = agent_memory.writer.write(pending, once=f"{once}/shared")
         return self.store.current(str(record.id))
 
-    def _admitted(
-        self, draft: Draft, agent: Agent, olds: Sequence[Entry], trust: str
-    ) -> Entry:
+    def _admitted(self, draft: Draft, agent: Agent, olds: Sequence[Entry], trust: str) -> Entry:
         """Return the entry that takes the place of older results. One of a higher authority would
         stand above it: the supervisor, which wrote that too, files it away."""
         entry = admit(draft, agent, self.store.settings, trust=trust)
@@ -370,12 +324,7 @@ class Findings:
         return entry._replace(replaces=lower)
 
     def _body(
-        self,
-        agent_memory: AgentMemory,
-        act: Act,
-        once: str,
-        text: str,
-        unlike: Entry | None,
+        self, agent_memory: AgentMemory, act: Act, once: str, text: str, unlike: Entry | None
     ) -> tuple[str, int, str | None]:
         """Return the text of a result's entry, where in it the result begins, and the file of the
         run that has the whole of a long one, which the entry names as its evidence. It says so
@@ -433,9 +382,7 @@ def digests(paths: Sequence[str] | Files) -> dict[str, str] | None:
     for path in paths:
         full_path = os.path.abspath(os.path.expanduser(path))
         try:
-            digest = _digest(
-                os.open(full_path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            )
+            digest = _digest(os.open(full_path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
         except (OSError, ValueError):
             return None
         if digest is None:

@@ -48,9 +48,7 @@ class ToolContext(NamedTuple):
 
 
 def handlers_of(
-    context: ToolContext,
-    tools: Iterable[UserTool],
-    memory: Iterable[memory_tools.Tool],
+    context: ToolContext, tools: Iterable[UserTool], memory: Iterable[memory_tools.Tool]
 ) -> dict[str, Handler]:
     """Return the handlers of all tools that a session may call, by the tools' names."""
     on_memory, agent_memory = context.sharing.memory_thread, context.agent_memory
@@ -62,9 +60,7 @@ def handlers_of(
     for tool in memory:
         handlers[tool.name] = memory_handler(tool, agent_memory, on_memory)
     if BLOCKER.name not in handlers:
-        hidden = memory_handler(BLOCKER, agent_memory, on_memory)._replace(
-            offered=False
-        )
+        hidden = memory_handler(BLOCKER, agent_memory, on_memory)._replace(offered=False)
         handlers[BLOCKER.name] = hidden
     if run.fields["role"] in COORDINATORS:
         for handler in (spawn_handler(context), wait_handler(context)):
@@ -72,9 +68,7 @@ def handlers_of(
     return handlers
 
 
-def _tools_of_run(
-    run: Run, tools: Iterable[UserTool], agent_memory: AgentMemory
-) -> list[UserTool]:
+def _tools_of_run(run: Run, tools: Iterable[UserTool], agent_memory: AgentMemory) -> list[UserTool]:
     """Return the user's tools that a run was begun with; all, where that was not recorded. What its
     task says of what they share comes first, then synapse.yaml, then what they say themselves; what
     writes shares nothing, whatever is said."""
@@ -104,9 +98,7 @@ def memory_handler(
     """
 
     async def call(call: Call, once: str) -> ToolResult:
-        text = await on_memory(
-            memory_tools.call, tool, agent_memory, call.arguments, once
-        )
+        text = await on_memory(memory_tools.call, tool, agent_memory, call.arguments, once)
         failed = isinstance(text, memory_tools.ToolProblem)
         fields = {}
         if tool.name == "report_blocker" and not failed:
@@ -125,9 +117,7 @@ def user_handler(tool: UserTool, context: ToolContext) -> Handler:
         session = context.session
         if tool.shares is None or not looks(session):
             return ToolResult(await carry_out(tool, call.arguments, key=once))
-        return await context.sharing.call(
-            session, context.agent_memory, tool, call, once
-        )
+        return await context.sharing.call(session, context.agent_memory, tool, call, once)
 
     return Handler(tool.tool, call, tool.idempotent or tool.shares is not None)
 
@@ -154,9 +144,7 @@ def spawn_handler(context: ToolContext) -> Handler:
         agent = str(arguments["agent"])
         sharing = context.sharing
         project = str(arguments.get("project") or run.project)
-        problem = await sharing.memory_thread(
-            sharing.run_store.refused, run, agent, project
-        )
+        problem = await sharing.memory_thread(sharing.run_store.refused, run, agent, project)
         if problem:
             raise ToolFailed(problem)
         # What the task at the root of a tree sets holds for all of it.
@@ -214,9 +202,7 @@ def _earlier_result(sharing: Sharing, run: Run, child: Run) -> ToolResult:
     store = sharing.run_store
     how_old = earlier(child, store.store.clock()).partition(";")[0]
     text = store.results_text(run, [store.result(child)], "results")
-    return ToolResult(
-        f"Nothing was started. This is {how_old}.\n{text}", {"read": [child.id]}
-    )
+    return ToolResult(f"Nothing was started. This is {how_old}.\n{text}", {"read": [child.id]})
 
 
 def _check_arguments(tool: Tool, call: Call) -> None:

@@ -14,15 +14,7 @@ from typing import NamedTuple
 from orchestrator.engines.protocol import Engine, Request, Tool
 from synapse.errors import StoreError
 from synapse.system import plain_files
-from synapse.system.tokens import (
-    DEFAULT,
-    Keep,
-    Stored,
-    Tokens,
-    digest,
-    known,
-    upper_bound,
-)
+from synapse.system.tokens import DEFAULT, Keep, Stored, Tokens, digest, known, upper_bound
 
 # By the beginning of a model's name, the longest first. What is not here is counted in o200k.
 ENCODINGS = (
@@ -48,9 +40,7 @@ def encoding_of(model: str | None) -> str:
     does not matter.
     """
     name = _bare(model)
-    return next(
-        (encoding for start, encoding in ENCODINGS if name.startswith(start)), DEFAULT
-    )
+    return next((encoding for start, encoding in ENCODINGS if name.startswith(start)), DEFAULT)
 
 
 def is_own(model: str | None) -> bool:
@@ -125,16 +115,10 @@ class Counter:
         if request.system:
             yield "system", self.count(request.system)
         if request.tools:
-            yield (
-                "tool_schema",
-                sum(self.count(schema_text(tool)) for tool in request.tools),
-            )
+            yield ("tool_schema", sum(self.count(schema_text(tool)) for tool in request.tools))
         for message in request.messages:
             calls = (f"{call.name}{_json(call.arguments)}" for call in message.calls)
-            yield (
-                message.label,
-                sum(map(self.count, filter(None, (message.text, *calls)))),
-            )
+            yield (message.label, sum(map(self.count, filter(None, (message.text, *calls)))))
 
     def _stored(self, digests: Sequence[bytes]) -> Mapping[bytes, int]:
         counts, unknown = {}, []

@@ -93,9 +93,7 @@ def policy(settings: Mapping[str, object]) -> Policy:
     declared = _table(settings.get("limits"), "limits")
     for key in declared:
         if key not in (*LEVELS, "zone"):
-            raise InvalidEntry(
-                f"limits: {key!r} is not one of {', '.join(LEVELS)}, zone"
-            )
+            raise InvalidEntry(f"limits: {key!r} is not one of {', '.join(LEVELS)}, zone")
     departments = _table(declared.get("department"), "limits: department")
     zone = str(declared.get("zone") or "UTC")
     day_of(0, zone)
@@ -122,8 +120,7 @@ def tightened(limits: Limits, own: Limits) -> Limits:
     """Return the lower of both limits: a task cannot raise what holds for all."""
     pairs = zip(limits, own, strict=True)
     return Limits._make(
-        min((bound for bound in pair if bound is not None), default=None)
-        for pair in pairs
+        min((bound for bound in pair if bound is not None), default=None) for pair in pairs
     )
 
 
@@ -148,13 +145,9 @@ def scopes(
     tree = Limits(tokens=top.tokens, usd=top.usd)
     result.append(Scope(f"tree:{root}", tightened(policy.tree, tree)))
     if department:
-        limits = policy.departments.get(
-            department, policy.departments.get("*", NO_LIMITS)
-        )
+        limits = policy.departments.get(department, policy.departments.get("*", NO_LIMITS))
         result.append(Scope(f"department:{department}", limits))
-    result.append(
-        Scope(f"day:{day_of(at, policy.zone)}", policy.day._replace(live=None))
-    )
+    result.append(Scope(f"day:{day_of(at, policy.zone)}", policy.day._replace(live=None)))
     result.append(Scope("workspace", Limits(live=policy.day.live)))
     return tuple(result)
 
@@ -208,24 +201,13 @@ def check_price(scopes: tuple[Scope, ...], model: str, usd: float | None) -> flo
 
 
 def reached(
-    scope: str,
-    limit: str,
-    bound: float,
-    *,
-    spent: float,
-    reserved: float = 0,
-    asked: float = 0,
+    scope: str, limit: str, bound: float, *, spent: float, reserved: float = 0, asked: float = 0
 ) -> LimitReached:
     """Return the error that says which limit was reached, and what it would take to go on."""
     level = scope.partition(":")[0]
-    amounts = [
-        f"{_format_amount(limit, bound)} allowed",
-        f"{_format_amount(limit, spent)} taken",
-    ]
+    amounts = [f"{_format_amount(limit, bound)} allowed", f"{_format_amount(limit, spent)} taken"]
     amounts += (
-        [f"{_format_amount(limit, reserved)} reserved by calls in flight"]
-        if reserved
-        else []
+        [f"{_format_amount(limit, reserved)} reserved by calls in flight"] if reserved else []
     )
     amounts += [f"{_format_amount(limit, asked)} asked for"] if asked else []
     facts = f"{scope} is at its limit of {limit}: {', '.join(amounts)}"
@@ -269,10 +251,9 @@ def for_a_model(error: LimitReached) -> str:
 
 
 def _advice(level: str, scope: str, limit: str) -> str:
-    key = {
-        "workspace": "day",
-        "department": f"department.{scope.partition(':')[2]}",
-    }.get(level, level)
+    key = {"workspace": "day", "department": f"department.{scope.partition(':')[2]}"}.get(
+        level, level
+    )
     raise_it = f"raise limits.{key}.{limit} in synapse.yaml"
     if limit == "live":
         return f"wait until a run has ended, or {raise_it}"
@@ -280,8 +261,7 @@ def _advice(level: str, scope: str, limit: str) -> str:
         return f"go on tomorrow, or {raise_it}"
     if level in ("run", "tree") and limit in ("turns", "tokens", "usd"):
         return (
-            f"give the {'root ' if level == 'tree' else ''}task more (max_{limit}), or"
-            f" {raise_it}"
+            f"give the {'root ' if level == 'tree' else ''}task more (max_{limit}), or {raise_it}"
         )
     return raise_it
 
@@ -310,9 +290,7 @@ def _limits(value: object, where: str, defaults: Limits) -> Limits:
     values = defaults._asdict()
     for key, bound in _table(value, where).items():
         if key not in Limits._fields:
-            raise InvalidEntry(
-                f"{where}: {key!r} is not one of {', '.join(Limits._fields)}"
-            )
+            raise InvalidEntry(f"{where}: {key!r} is not one of {', '.join(Limits._fields)}")
         values[key] = _bound(key, bound, where)
     return Limits(**values)
 
@@ -325,9 +303,7 @@ def _bound(key: str, value: object, where: str) -> float | None:
         number = float(str(value))
     except ValueError:
         number = _span(str(value)) if key == "seconds" else -1.0
-    if not 0 <= number < float("inf") or (
-        key not in ("usd", "seconds") and number != int(number)
-    ):
+    if not 0 <= number < float("inf") or (key not in ("usd", "seconds") and number != int(number)):
         raise InvalidEntry(
             f"{where}: {key} is {value!r}; write a number that is not negative, or none"
         )

@@ -130,9 +130,7 @@ def _listed(model: str, provider: str | None, at: int) -> Price | None:
     import genai_prices
 
     provider_args = {
-        "provider_api_url"
-        if provider and "://" in provider
-        else "provider_id": provider
+        "provider_api_url" if provider and "://" in provider else "provider_id": provider
     }
     moment = datetime.fromtimestamp(at / MILLION, UTC)
     try:

@@ -18,14 +18,7 @@ from typing import NamedTuple, TypeVar
 
 from orchestrator.runs.files.folder import Folder
 from orchestrator.runs.files.ledger import Line, read, used
-from orchestrator.spend.limits import (
-    DEFAULTS,
-    Amount,
-    Policy,
-    Scope,
-    reached,
-    scopes,
-)
+from orchestrator.spend.limits import DEFAULTS, Amount, Policy, Scope, reached, scopes
 from synapse.errors import StoreError
 from synapse.index.database import set_aside_damaged
 from synapse.system.lock import Lock
@@ -129,8 +122,7 @@ class Budget:
                 row,
             ).lastrowid
             db.executemany(
-                "insert into held values (?, ?)",
-                [(scope.name, call) for scope in scopes],
+                "insert into held values (?, ?)", [(scope.name, call) for scope in scopes]
             )
             return Reservation(call or 0, run, asked)
 
@@ -299,9 +291,7 @@ def of_line(line: Line, seconds: float = 0.0) -> Amount:
     none.
     """
     usage = used(line)
-    return Amount(
-        1, usage.input_tokens + usage.output_tokens, line.cost or 0.0, seconds
-    )
+    return Amount(1, usage.input_tokens + usage.output_tokens, line.cost or 0.0, seconds)
 
 
 def ledgers(root: str, runs: Iterable[Past]) -> Iterator[tuple[Past, list[Line]]]:
@@ -347,16 +337,11 @@ def _check_spawn(db: sqlite3.Connection, scope: Scope, run: str) -> None:
     children, live = scope.limits.children, scope.limits.live
     if children is not None and (started := _spent(db, scope.name)[4]) >= children:
         raise reached(scope.name, "children", children, spent=started, asked=1)
-    if (
-        live is not None
-        and (alive := db.execute(_LIVE, (scope.name, run)).fetchone()[0]) >= live
-    ):
+    if live is not None and (alive := db.execute(_LIVE, (scope.name, run)).fetchone()[0]) >= live:
         raise reached(scope.name, "live", live, spent=alive, asked=1)
 
 
-def _enter(
-    db: sqlite3.Connection, run: str, lease_name: str, where: Iterable[Scope]
-) -> None:
+def _enter(db: sqlite3.Connection, run: str, lease_name: str, where: Iterable[Scope]) -> None:
     db.executemany(
         "insert or replace into live values (?, ?, ?)",
         [(scope.name, run, lease_name) for scope in where],
@@ -365,9 +350,7 @@ def _enter(
 
 def _settle(db: sqlite3.Connection, call: int, used: _Whole | None) -> bool:
     """Count what a call took, or nothing, in the place of its reservation."""
-    names = [
-        name for (name,) in db.execute("select scope from held where call = ?", (call,))
-    ]
+    names = [name for (name,) in db.execute("select scope from held where call = ?", (call,))]
     if used is not None:
         db.executemany(_ADD, [(name, *used, 0) for name in names])
     db.execute("delete from held where call = ?", (call,))
@@ -380,16 +363,13 @@ def _settle_all(db: sqlite3.Connection, column: str, value: str) -> None:
     made.
     """
     calls = db.execute(
-        f"select id, turns, tokens, nanos, micros from call where {column} = ?",
-        (value,),
+        f"select id, turns, tokens, nanos, micros from call where {column} = ?", (value,)
     ).fetchall()
     for call, *amounts in calls:
         _settle(db, call, (amounts[0], amounts[1], amounts[2], amounts[3]))
 
 
-def _remember(
-    db: sqlite3.Connection, policy: Policy, past: Past, lines: Iterable[Line]
-) -> None:
+def _remember(db: sqlite3.Connection, policy: Policy, past: Past, lines: Iterable[Line]) -> None:
     """Count a run's ledger lines in the scopes of that run, all of them on the day when it
     began.
     """
@@ -400,9 +380,7 @@ def _remember(
         policy, run=past.parent, root=past.root, department=past.department, at=past.at
     )
     for line in lines:
-        db.executemany(
-            _ADD, [(scope.name, *_whole(of_line(line)), 0) for scope in run_scopes]
-        )
+        db.executemany(_ADD, [(scope.name, *_whole(of_line(line)), 0) for scope in run_scopes])
     if past.spawned:
         db.executemany(_ADD, [(scope.name, 0, 0, 0, 0, 1) for scope in parent_scopes])
     if past.lease_name is not None:

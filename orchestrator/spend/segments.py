@@ -78,26 +78,18 @@ class Sheet:
         if self._tools[0] != request.tools:
             segments = map(self._segment, schemas(request.tools))
             self._tools = request.tools, _merged(segments)
-        head = [
-            Segment("system", system - guide),
-            Segment("guide", guide),
-            *self._tools[1],
-        ]
+        head = [Segment("system", system - guide), Segment("guide", guide), *self._tools[1]]
         new = chain.from_iterable(self._segments[known_count:])
         if not known_count:
             return tuple(_merged([*head, *new]))
-        return tuple(
-            _merged([*map(_later, head), *self._sent_again(known_count), *new])
-        )
+        return tuple(_merged([*map(_later, head), *self._sent_again(known_count), *new]))
 
     def _take_in(self, messages: Sequence[Message]) -> None:
         """Count what came; where it is another conversation from some place on, from there."""
         same = len(self._messages)
         if len(messages) < same or not all(map(is_, self._messages, messages)):
             pairs = enumerate(zip(self._messages, messages, strict=False))
-            same = next(
-                (index for index, (old, new) in pairs if old is not new), len(messages)
-            )
+            same = next((index for index, (old, new) in pairs if old is not new), len(messages))
             self._again = 0, []
         self._messages[same:] = messages[same:]
         self._segments[same:] = [
@@ -125,26 +117,21 @@ def begun_again(segments: Iterable[Segment]) -> tuple[Segment, ...]:
     """
     return tuple(
         _merged(
-            segment if segment.first else segment._replace(label="retry")
-            for segment in segments
+            segment if segment.first else segment._replace(label="retry") for segment in segments
         )
     )
 
 
 def got(turn: Turn, label: str, count: Count) -> tuple[Segment, ...]:
     """Return the segments of a reply."""
-    return tuple(
-        _merged(Segment(piece.label, count(piece.text)) for piece in said(turn, label))
-    )
+    return tuple(_merged(Segment(piece.label, count(piece.text)) for piece in said(turn, label)))
 
 
 def schemas(tools: Iterable[Tool]) -> Iterator[Piece]:
     """Return what a prompt says of its tools. The memory's are coordination, the user's own part of
     the task."""
     for tool in tools:
-        yield Piece(
-            "tool_schema" if tool.name in TOOL_LABELS else "task", schema_text(tool)
-        )
+        yield Piece("tool_schema" if tool.name in TOOL_LABELS else "task", schema_text(tool))
 
 
 def pieces(message: Message) -> Iterator[Piece]:
@@ -154,9 +141,7 @@ def pieces(message: Message) -> Iterator[Piece]:
     if message.role != "assistant":
         yield Piece(message.label, message.text)
         return
-    yield Piece(
-        message.label if message.label == "plan" else "history", message.text, False
-    )
+    yield Piece(message.label if message.label == "plan" else "history", message.text, False)
     for call in message.calls:
         yield Piece(TOOL_LABELS.get(call.name, "history"), _call_text(call), False)
 
@@ -182,8 +167,4 @@ def _merged(segments: Iterable[Segment]) -> list[Segment]:
     for segment in segments:
         key = (segment.label, segment.first)
         sums[key] = sums.get(key, 0) + segment.tokens
-    return [
-        Segment(label, tokens, first)
-        for (label, first), tokens in sums.items()
-        if tokens
-    ]
+    return [Segment(label, tokens, first) for (label, first), tokens in sums.items() if tokens]

@@ -37,19 +37,11 @@ PATIENCE = 20.0
 SOON = 5.0
 TEXT = "I looked at it — 🧠 — and it is done.\n\nSecond paragraph."
 TOOLS = (
-    Tool(
-        "read",
-        "Reads.",
-        {"type": "object", "properties": {"limit": {"type": "integer"}}},
-    ),
+    Tool("read", "Reads.", {"type": "object", "properties": {"limit": {"type": "integer"}}}),
     Tool(
         "append",
         "Appends.",
-        {
-            "type": "object",
-            "properties": {"text": {"type": "string"}},
-            "required": ["text"],
-        },
+        {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
     ),
 )
 ASKED: tuple[tuple[str, dict[str, object]], ...] = (
@@ -76,11 +68,7 @@ class EngineContract:
         view = Message("user", "## Shared Memory Context\n\n- nothing yet\n", "view")
         task = Message("user", "## Your Task\n\nFix the page\n", "task")
         return Request(
-            "You are an engineer.",
-            (view, task, *messages),
-            tools,
-            "scripted",
-            key="run-1/0",
+            "You are an engineer.", (view, task, *messages), tools, "scripted", key="run-1/0"
         )
 
     def _with(self, script: Script, act: Callable[[Engine], Awaitable[None]]) -> None:
@@ -92,9 +80,7 @@ class EngineContract:
                 await engine.close()
 
         asyncio.run(asyncio.wait_for(whole(), PATIENCE))
-        assert self.provider is None or self.provider.left(), (
-            "a closed engine holds connections"
-        )
+        assert self.provider is None or self.provider.left(), "a closed engine holds connections"
 
     def _turn(self, script: Script, request: Request | None = None) -> Turn:
         turns: list[Turn] = []
@@ -126,8 +112,7 @@ class EngineContract:
     def test_the_model_sees_all_of_the_prompt(self) -> None:
         requests: list[Seen] = []
         request = self.make_request(
-            Message("assistant", "I began.", "work_out"),
-            Message("user", "Go on.", "wake"),
+            Message("assistant", "I began.", "work_out"), Message("user", "Go on.", "wake")
         )
         self._turn(noting(requests, "ok"), request)
         for text in (request.system, *(message.text for message in request.messages)):
@@ -143,13 +128,9 @@ class EngineContract:
             assert turn.stop == (move.stop or "empty"), turn
             assert turn.text == move.text
             assert turn.calls == ()
-            message = Message(
-                "assistant", turn.text, "work_out", turn.calls, native=turn.native
-            )
+            message = Message("assistant", turn.text, "work_out", turn.calls, native=turn.native)
             request = self.make_request(message, Message("user", "Go on.", "wake"))
-            assert self._turn(lambda seen: TEXT, request).stop == "done", (
-                "the conversation goes on"
-            )
+            assert self._turn(lambda seen: TEXT, request).stop == "done", "the conversation goes on"
 
     def test_usage_is_what_the_provider_reports(self) -> None:
         small = self._turn(lambda seen: "ok").usage
@@ -166,12 +147,9 @@ class EngineContract:
 
         async def act(engine: Engine) -> None:
             requests = [
-                self.make_request(Message("user", f"You are {n}", "history"))
-                for n in range(8)
+                self.make_request(Message("user", f"You are {n}", "history")) for n in range(8)
             ]
-            turns = await asyncio.gather(
-                *(step(engine, request) for request in requests)
-            )
+            turns = await asyncio.gather(*(step(engine, request) for request in requests))
             assert [turn.text for turn in turns] == [f"This is {n}" for n in range(8)]
 
         self._with(script, act)
@@ -181,10 +159,7 @@ class EngineContract:
             request = self.make_request(tools=TOOLS if engine.takes_tools else ())
             counted = await engine.count(request)
             usage = (await step(engine, request)).usage
-            assert (
-                counted is None
-                or abs(counted - usage.input_tokens) <= usage.input_tokens * 0.1
-            )
+            assert counted is None or abs(counted - usage.input_tokens) <= usage.input_tokens * 0.1
 
         self._with(lambda seen: "ok", act)
 
@@ -193,9 +168,7 @@ class EngineContract:
     def test_tools_are_called_and_their_results_seen(self) -> None:
         if not self._takes_tools():
             return
-        turn = self._turn(
-            lambda seen: Move("I look.", ASKED), self.make_request(tools=TOOLS)
-        )
+        turn = self._turn(lambda seen: Move("I look.", ASKED), self.make_request(tools=TOOLS))
         assert (turn.text, turn.stop) == ("I look.", "tools")
         assert [(call.name, call.arguments) for call in turn.calls] == list(ASKED)
         assert len({call.id for call in turn.calls}) == 2
@@ -213,9 +186,7 @@ class EngineContract:
         """
         if not self._takes_tools():
             return
-        first = self._turn(
-            lambda requests: Move("I look.", ASKED), self.make_request(tools=TOOLS)
-        )
+        first = self._turn(lambda requests: Move("I look.", ASKED), self.make_request(tools=TOOLS))
         native = json.loads(json.dumps(first.native))
         reply = Message("assistant", first.text, "work_out", first.calls, native=native)
         results = [answer(call, f"result {n}") for n, call in enumerate(first.calls)]
@@ -228,10 +199,7 @@ class EngineContract:
             requests: list[Seen] = []
             request = self.make_request(reply, *settings, tools=TOOLS)
             assert self._turn(noting(requests, TEXT), request).stop == "done"
-            assert (requests[0].turn, "Something critical." in requests[0].text) == (
-                1,
-                True,
-            )
+            assert (requests[0].turn, "Something critical." in requests[0].text) == (1, True)
             texts = {
                 message.answers: message.text
                 for message in requests[0].messages
@@ -245,9 +213,7 @@ class EngineContract:
         async def act(engine: Engine) -> None:
             for after in (0.0, 0.3):
                 interrupt = asyncio.Event()
-                pending = asyncio.ensure_future(
-                    engine.step(self.make_request(), interrupt)
-                )
+                pending = asyncio.ensure_future(engine.step(self.make_request(), interrupt))
                 await asyncio.sleep(after)
                 interrupt.set()
                 start = monotonic()
@@ -258,9 +224,7 @@ class EngineContract:
                 else:
                     assert turn.stop == "done"
 
-        thinks = (
-            PATIENCE if self.make_engine(lambda seen: "").interrupt == "now" else 0.5
-        )
+        thinks = PATIENCE if self.make_engine(lambda seen: "").interrupt == "now" else 0.5
         self._with(lambda seen: Move(TEXT, takes=thinks), act)
 
     def test_what_was_said_before_the_interruption_is_kept(self) -> None:
@@ -277,12 +241,8 @@ class EngineContract:
             assert turn.usage.estimated
             assert turn.usage.input_tokens > 0
             assert turn.usage.output_tokens > 0
-            message = Message(
-                "assistant", turn.text, "work_out", turn.calls, native=turn.native
-            )
-            request = self.make_request(
-                message, Message("user", "Go on.", "wake"), tools=TOOLS
-            )
+            message = Message("assistant", turn.text, "work_out", turn.calls, native=turn.native)
+            request = self.make_request(message, Message("user", "Go on.", "wake"), tools=TOOLS)
             assert (await step(engine, request)).stop == "tools"
 
         long = "word " * 200
@@ -300,9 +260,7 @@ class EngineContract:
             assert pending.cancelled()
             assert monotonic() - start < SOON
             if self.provider is not None:
-                assert await asyncio.to_thread(self.provider.left), (
-                    "its connection is still open"
-                )
+                assert await asyncio.to_thread(self.provider.left), "its connection is still open"
             assert asyncio.all_tasks() == before
 
         self._with(lambda seen: Move(TEXT, takes=PATIENCE), act)
@@ -357,9 +315,7 @@ class EngineContract:
                 len(faults) + 1,
             )
             assert turn.usage.estimated
-            assert turn.usage.input_tokens > clean.usage.input_tokens, (
-                "what broke off was paid for"
-            )
+            assert turn.usage.input_tokens > clean.usage.input_tokens, "what broke off was paid for"
         error, requests = self._failing([Fault("drop")] * 3, Move("I look.", ASKED))
         assert (type(error), requests) == (Unavailable, 3)
 
@@ -385,17 +341,12 @@ class EngineContract:
         assert isinstance(turn, Turn), turn
         assert turn.stop == "tools"
         assert all(call.problem and call.arguments == {} for call in turn.calls)
-        message = Message(
-            "assistant", turn.text, "work_out", turn.calls, native=turn.native
-        )
+        message = Message("assistant", turn.text, "work_out", turn.calls, native=turn.native)
         results = [
-            answer(call, f"Error: {call.problem}")._replace(failed=True)
-            for call in turn.calls
+            answer(call, f"Error: {call.problem}")._replace(failed=True) for call in turn.calls
         ]
         assert (
-            self._turn(
-                lambda seen: TEXT, self.make_request(message, *results, tools=TOOLS)
-            ).text
+            self._turn(lambda seen: TEXT, self.make_request(message, *results, tools=TOOLS)).text
             == TEXT
         )
 

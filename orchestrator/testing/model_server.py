@@ -127,10 +127,7 @@ class ModelServer:
 
     def start(self) -> ModelServer:
         self._thread = Thread(
-            target=self._http.serve_forever,
-            args=(0.02,),
-            name="model-server",
-            daemon=True,
+            target=self._http.serve_forever, args=(0.02,), name="model-server", daemon=True
         )
         self._thread.start()
         return self
@@ -171,9 +168,7 @@ class ModelServer:
         moved = self.script(asked.seen)
         move = Move(moved) if isinstance(moved, str) else moved
         reply = said(asked, move, fault, number)
-        used = self.cache.use(
-            asked.model, asked.blocks, reply_text(reply), marked=marked
-        )
+        used = self.cache.use(asked.model, asked.blocks, reply_text(reply), marked=marked)
         return reply._replace(used=used), move.takes
 
 
@@ -231,13 +226,7 @@ class _Connection(BaseHTTPRequestHandler):
         path = self.path.partition("?")[0]
         if not path.rstrip("/").endswith("/models"):
             return self._send(
-                404,
-                {
-                    "error": {
-                        "type": "not_found_error",
-                        "message": f"there is no {path}",
-                    }
-                },
+                404, {"error": {"type": "not_found_error", "message": f"there is no {path}"}}
             )
         models = [
             {"id": name, "object": "model", "type": "model", "display_name": name}
@@ -245,49 +234,33 @@ class _Connection(BaseHTTPRequestHandler):
         ]
         model_list = [{"name": f"models/{name}"} for name in MODELS]
         return self._send(
-            200,
-            {"object": "list", "data": models, "models": model_list, "has_more": False},
+            200, {"object": "list", "data": models, "models": model_list, "has_more": False}
         )
 
     def do_POST(self) -> None:
         path, _, query = self.path.partition("?")
         text = self.rfile.read(int(self.headers.get("content-length") or 0))
         wire, counts = next(
-            ((wire, counts) for end, wire, counts in ROUTES if path.endswith(end)),
-            (None, False),
+            ((wire, counts) for end, wire, counts in ROUTES if path.endswith(end)), (None, False)
         )
         if wire is None:
             return self._send(
-                404,
-                {
-                    "error": {
-                        "type": "not_found_error",
-                        "message": f"there is no {path}",
-                    }
-                },
+                404, {"error": {"type": "not_found_error", "message": f"there is no {path}"}}
             )
         try:
             body = json.loads(text)
             record = Taken(
-                self.path,
-                {name.lower(): value for name, value in self.headers.items()},
-                body,
+                self.path, {name.lower(): value for name, value in self.headers.items()}, body
             )
             fault, number = self.server.owner.take(record, counts)
             if fault and fault.kind == "status":
                 return self._refuse(wire, fault)
             request = wire.read(_addressed(body, path))
             if counts:
-                return self._send(
-                    200, wire.counted(self.server.owner.cache.count(request.blocks))
-                )
+                return self._send(200, wire.counted(self.server.owner.cache.count(request.blocks)))
             self._check_window(wire, request, fault)
             return self._answer(
-                wire,
-                request,
-                fault,
-                number,
-                lines="alt=sse" in query or wire is not wire_gemini,
+                wire, request, fault, number, lines="alt=sse" in query or wire is not wire_gemini
             )
         except ConnectionError:
             raise
@@ -295,9 +268,7 @@ class _Connection(BaseHTTPRequestHandler):
             return self._send(400, wire.failure(400, str(error), context=True))
         # a request or a script that is wrong: the client is told, and does not ask again
         except Exception as error:
-            return self._send(
-                400, wire.failure(400, f"{type(error).__name__}: {error}")
-            )
+            return self._send(400, wire.failure(400, f"{type(error).__name__}: {error}"))
 
     def _refuse(self, wire: ModuleType, fault: Fault) -> None:
         headers = {}
@@ -306,15 +277,9 @@ class _Connection(BaseHTTPRequestHandler):
                 "retry-after": f"{fault.retry_after:g}",
                 "retry-after-ms": f"{fault.retry_after * 1000:g}",
             }
-        self._send(
-            fault.status,
-            wire.failure(fault.status, f"injected {fault.status}"),
-            headers,
-        )
+        self._send(fault.status, wire.failure(fault.status, f"injected {fault.status}"), headers)
 
-    def _check_window(
-        self, wire: ModuleType, asked: Asked, fault: Fault | None
-    ) -> None:
+    def _check_window(self, wire: ModuleType, asked: Asked, fault: Fault | None) -> None:
         sent = self.server.owner.cache.count(asked.blocks)
         window = self.server.owner.window
         if fault and fault.kind == "context":
@@ -323,13 +288,7 @@ class _Connection(BaseHTTPRequestHandler):
             raise _TooLong(wire.CONTEXT.format(sent=sent, window=window))
 
     def _answer(
-        self,
-        wire: ModuleType,
-        asked: Asked,
-        fault: Fault | None,
-        number: int,
-        *,
-        lines: bool,
+        self, wire: ModuleType, asked: Asked, fault: Fault | None, number: int, *, lines: bool
     ) -> None:
         reply, takes = self.server.owner.reply(asked, fault, number, marked=wire.MARKED)
         self._pause(takes)
@@ -341,9 +300,7 @@ class _Connection(BaseHTTPRequestHandler):
             return self._send(200, [event.data for event in wire.events(reply, asked)])
         return self._stream(wire, reply, asked, fault)
 
-    def _stream(
-        self, wire: ModuleType, reply: Said, asked: Asked, fault: Fault | None
-    ) -> None:
+    def _stream(self, wire: ModuleType, reply: Said, asked: Asked, fault: Fault | None) -> None:
         kind = fault.kind if fault else ""
         delay = fault.delay if fault and kind == "slow" else self.server.owner.delay
         events = list(wire.events(reply, asked))
@@ -351,9 +308,7 @@ class _Connection(BaseHTTPRequestHandler):
             events = _broken(events, "arguments" if reply.calls else "text")
             events += [wire.failure_event("Overloaded")] if kind == "error" else []
         if kind.endswith(" usage"):
-            events = [
-                event._replace(data=misreported(event.data, kind)) for event in events
-            ]
+            events = [event._replace(data=misreported(event.data, kind)) for event in events]
         self._begin("text/event-stream")
         for index, event in enumerate(events):
             if event.of:
@@ -389,15 +344,10 @@ class _Connection(BaseHTTPRequestHandler):
         self.send_header("transfer-encoding", "chunked")
         self.end_headers()
 
-    def _send(
-        self, status: int, body: Any, headers: Mapping[str, str] | None = None
-    ) -> None:
+    def _send(self, status: int, body: Any, headers: Mapping[str, str] | None = None) -> None:
         raw = compact(body).encode("utf-8", "surrogatepass")
         self.send_response(status)
-        for name, value in {
-            "content-type": "application/json",
-            **(headers or {}),
-        }.items():
+        for name, value in {"content-type": "application/json", **(headers or {})}.items():
             self.send_header(name, value)
         self.send_header("content-length", str(len(raw)))
         self.end_headers()
@@ -414,9 +364,7 @@ def _addressed(body: Mapping[str, Any], path: str) -> Mapping[str, Any]:
     address has.
     """
     model, colon, verb = path.rpartition("/")[2].partition(":")
-    return (
-        {**body, "model": model, "stream": verb.startswith("stream")} if colon else body
-    )
+    return {**body, "model": model, "stream": verb.startswith("stream")} if colon else body
 
 
 def _broken(events: list[Event], of: str) -> list[Event]:
@@ -436,16 +384,13 @@ def main(arguments: Iterable[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m orchestrator.testing.model_server")
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument(
-        "--script",
-        default="orchestrator.engines.scripted:echo",
-        help="package.module:function",
+        "--script", default="orchestrator.engines.scripted:echo", help="package.module:function"
     )
     parser.add_argument(
         "--delay", type=float, default=0.0, help="seconds before each piece of a stream"
     )
     parser.add_argument(
-        "--journal",
-        help="the file for the requests, a line of JSON each, written at the end",
+        "--journal", help="the file for the requests, a line of JSON each, written at the end"
     )
     options = parser.parse_args(None if arguments is None else list(arguments))
     # before there are threads: they block them too
@@ -458,12 +403,8 @@ def main(arguments: Iterable[str] | None = None) -> int:
         sys.stdout.flush()
         signal.sigwait(ENDS)
         if options.journal:
-            with open(
-                options.journal, "w", encoding="utf-8", errors="surrogatepass"
-            ) as file:
-                file.writelines(
-                    f"{compact(record._asdict())}\n" for record in server.journal
-                )
+            with open(options.journal, "w", encoding="utf-8", errors="surrogatepass") as file:
+                file.writelines(f"{compact(record._asdict())}\n" for record in server.journal)
     return 0
 
 

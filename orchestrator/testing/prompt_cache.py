@@ -31,9 +31,7 @@ class PromptCache:
     def count(self, blocks: Sequence[Block]) -> int:
         return sum(self._count(block.text) for block in blocks)
 
-    def use(
-        self, model: str, blocks: Sequence[Block], reply: str, *, marked: bool
-    ) -> Used:
+    def use(self, model: str, blocks: Sequence[Block], reply: str, *, marked: bool) -> Used:
         totals, prefixes = self._prefixes(model, blocks)
         everywhere = range(len(blocks))
         ends = [
@@ -41,13 +39,9 @@ class PromptCache:
             for at in everywhere
             if totals[at] >= self._minimum and (blocks[at].mark or not marked)
         ]
-        near = {
-            at for end in ends for at in range(max(end - LOOK_BACK + 1, 0), end + 1)
-        }
+        near = {at for end in ends for at in range(max(end - LOOK_BACK + 1, 0), end + 1)}
         with self._lock:
-            read = max(
-                (totals[at] for at in near if prefixes[at] in self._known), default=0
-            )
+            read = max((totals[at] for at in near if prefixes[at] in self._known), default=0)
             self._known.update(prefixes[at] for at in ends)
         if not marked:
             read -= read % STEP
@@ -55,16 +49,13 @@ class PromptCache:
         sent = totals[-1] if totals else 0
         return Used(sent - read - written, read, written, self._count(reply))
 
-    def _prefixes(
-        self, model: str, blocks: Sequence[Block]
-    ) -> tuple[list[int], list[bytes]]:
+    def _prefixes(self, model: str, blocks: Sequence[Block]) -> tuple[list[int], list[bytes]]:
         totals, prefixes, total = [], [], 0
         digest = blake2b(model.encode(), digest_size=16)
         for block in blocks:
             total += self._count(block.text)
             digest.update(
-                f"\0{block.kind}\0".encode()
-                + block.text.encode("utf-8", "surrogatepass")
+                f"\0{block.kind}\0".encode() + block.text.encode("utf-8", "surrogatepass")
             )
             totals.append(total)
             prefixes.append(digest.digest())

@@ -122,9 +122,7 @@ def said(asked: Asked, move: Move, fault: Fault | None, number: int) -> Said:
     kind = fault.kind if fault else ""
     if kind in ("refusal", "empty", "length"):
         move = Move(
-            "" if kind == "empty" else move.text,
-            move.calls,
-            None if kind == "empty" else kind,
+            "" if kind == "empty" else move.text, move.calls, None if kind == "empty" else kind
         )
     calls = () if kind in ("refusal", "empty") else move.calls
     cut = -1 if kind == "malformed" else None
@@ -134,19 +132,13 @@ def said(asked: Asked, move: Move, fault: Fault | None, number: int) -> Said:
     )
     stop = move.stop or ("tools" if spoken else "done")
     thought = f"It is turn {asked.seen.turn}." if asked.thinks else None
-    return Said(
-        f"{number:06}", asked.model, move.text, spoken, stop, Used(0, 0, 0, 0), thought
-    )
+    return Said(f"{number:06}", asked.model, move.text, spoken, stop, Used(0, 0, 0, 0), thought)
 
 
 def reply_text(reply: Said) -> str:
     """Return all that the model wrote, to be counted."""
     return "".join(
-        (
-            reply.thought or "",
-            reply.text,
-            *(call.name + call.arguments for call in reply.calls),
-        )
+        (reply.thought or "", reply.text, *(call.name + call.arguments for call in reply.calls))
     )
 
 
@@ -164,10 +156,7 @@ def signed(thought: str) -> str:
 
 def tool_block(tool: Tool) -> Block:
     return Block(
-        "tool",
-        compact(
-            {"name": tool.name, "description": tool.description, "schema": tool.schema}
-        ),
+        "tool", compact({"name": tool.name, "description": tool.description, "schema": tool.schema})
     )
 
 
@@ -204,9 +193,7 @@ def misreported(value: Any, kind: str) -> Any:
         remaining = {key: item for key, item in value.items() if key != "usage"}
         report = {key: misreported(item, kind) for key, item in remaining.items()}
         if "usage" in value and kind != "no usage":
-            report["usage"] = (
-                _negative(value["usage"]) if kind == "negative usage" else None
-            )
+            report["usage"] = _negative(value["usage"]) if kind == "negative usage" else None
         return report
     return value
 

@@ -25,12 +25,7 @@ from orchestrator.testing.wire import (
 
 MARKED = False
 END = "[DONE]"
-STOPS = {
-    "done": "stop",
-    "tools": "tool_calls",
-    "length": "length",
-    "refusal": "content_filter",
-}
+STOPS = {"done": "stop", "tools": "tool_calls", "length": "length", "refusal": "content_filter"}
 CONTEXT = (
     "This model's maximum context length is {window} tokens. However, your messages"
     " resulted in {sent} tokens."
@@ -41,14 +36,9 @@ def read(body: Mapping[str, Any]) -> Asked:
     for needed in ("model", "messages"):
         if not body.get(needed):
             raise Invalid(f"Missing required parameter: '{needed}'.")
-    raw = [
-        tool["function"]
-        for tool in body.get("tools") or ()
-        if tool.get("type") == "function"
-    ]
+    raw = [tool["function"] for tool in body.get("tools") or () if tool.get("type") == "function"]
     tools = [
-        Tool(tool["name"], tool.get("description", ""), tool.get("parameters", {}))
-        for tool in raw
+        Tool(tool["name"], tool.get("description", ""), tool.get("parameters", {})) for tool in raw
     ]
     blocks = [tool_block(tool) for tool in tools]
     system: list[str] = []
@@ -63,14 +53,10 @@ def read(body: Mapping[str, Any]) -> Asked:
             system.append(text)
         elif role == "assistant":
             calls = _calls(message)
-            blocks += [
-                Block("call", call.name + compact(call.arguments)) for call in calls
-            ]
+            blocks += [Block("call", call.name + compact(call.arguments)) for call in calls]
             messages.append(Message("assistant", text, "work_out", calls))
         elif role == "tool":
-            messages.append(
-                Message("tool", text, "work_obs", answers=message["tool_call_id"])
-            )
+            messages.append(Message("tool", text, "work_obs", answers=message["tool_call_id"]))
         else:
             messages.append(user_message(text))
     view = Seen("\n".join(system), tuple(messages), tuple(tools))
@@ -96,9 +82,7 @@ def _check(message: Mapping[str, Any], open_calls: set[str]) -> set[str]:
 def _calls(message: Mapping[str, Any]) -> tuple[Call, ...]:
     raw = message.get("tool_calls") or ()
     return tuple(
-        Call(
-            call["id"], call["function"]["name"], parsed(call["function"]["arguments"])
-        )
+        Call(call["id"], call["function"]["name"], parsed(call["function"]["arguments"]))
         for call in raw
     )
 
@@ -135,17 +119,8 @@ def whole(reply: Said, asked: Asked) -> dict[str, Any]:
             }
             for call in reply.calls
         ]
-    choice = {
-        "index": 0,
-        "message": message,
-        "finish_reason": STOPS[reply.stop],
-        "logprobs": None,
-    }
-    return {
-        **_head(reply, "chat.completion"),
-        "choices": [choice],
-        "usage": _usage(reply),
-    }
+    choice = {"index": 0, "message": message, "finish_reason": STOPS[reply.stop], "logprobs": None}
+    return {**_head(reply, "chat.completion"), "choices": [choice], "usage": _usage(reply)}
 
 
 def events(reply: Said, asked: Asked) -> Iterator[Event]:
@@ -169,22 +144,13 @@ def events(reply: Said, asked: Asked) -> Iterator[Event]:
             )
     yield _chunk(reply, {}, STOPS[reply.stop])
     yield Event(
-        None,
-        {
-            **_head(reply, "chat.completion.chunk"),
-            "choices": [],
-            "usage": _usage(reply),
-        },
+        None, {**_head(reply, "chat.completion.chunk"), "choices": [], "usage": _usage(reply)}
     )
 
 
-def _chunk(
-    reply: Said, delta: dict[str, Any], finish: str | None = None, of: str = ""
-) -> Event:
+def _chunk(reply: Said, delta: dict[str, Any], finish: str | None = None, of: str = "") -> Event:
     choice = {"index": 0, "delta": delta, "finish_reason": finish}
-    return Event(
-        None, {**_head(reply, "chat.completion.chunk"), "choices": [choice]}, of
-    )
+    return Event(None, {**_head(reply, "chat.completion.chunk"), "choices": [choice]}, of)
 
 
 def failure(status: int, message: str, *, context: bool = False) -> dict[str, Any]:
@@ -196,11 +162,7 @@ def failure(status: int, message: str, *, context: bool = False) -> dict[str, An
         else "invalid_request_error"
     )
     code = (
-        "context_length_exceeded"
-        if context
-        else "rate_limit_exceeded"
-        if status == 429
-        else None
+        "context_length_exceeded" if context else "rate_limit_exceeded" if status == 429 else None
     )
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 

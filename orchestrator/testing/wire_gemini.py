@@ -52,35 +52,28 @@ def read(body: Mapping[str, Any]) -> Asked:
         for tool in raw
     ]
     system = "\n".join(
-        item.get("text", "")
-        for item in (request.get("systemInstruction") or {}).get("parts", ())
+        item.get("text", "") for item in (request.get("systemInstruction") or {}).get("parts", ())
     )
     messages: list[Message] = []
     requests = answered = 0
     for content in request["contents"]:
         parts = content.get("parts") or ()
         if content.get("role") == "model":
-            function_calls = [
-                item["functionCall"] for item in parts if "functionCall" in item
-            ]
+            function_calls = [item["functionCall"] for item in parts if "functionCall" in item]
             calls = tuple(
                 Call(str(requests + n), call["name"], call.get("args") or {})
                 for n, call in enumerate(function_calls)
             )
             requests += len(calls)
             text = "".join(
-                item["text"]
-                for item in parts
-                if "text" in item and not item.get("thought")
+                item["text"] for item in parts if "text" in item and not item.get("thought")
             )
             messages.append(Message("assistant", text, "work_out", calls))
             continue
         for part in parts:
             if "functionResponse" in part:
                 text = compact(part["functionResponse"].get("response") or {})
-                messages.append(
-                    Message("tool", text, "work_obs", answers=str(answered))
-                )
+                messages.append(Message("tool", text, "work_obs", answers=str(answered)))
                 answered += 1
             elif part.get("text"):
                 messages.append(user_message(part["text"]))
@@ -103,13 +96,8 @@ def _usage(reply: Said) -> dict[str, int]:
     return {**counts, "totalTokenCount": used.sent + used.out}
 
 
-def _piece(
-    reply: Said, parts: list[dict[str, Any]], finish: str | None = None
-) -> dict[str, Any]:
-    candidate: dict[str, Any] = {
-        "index": 0,
-        "content": {"role": "model", "parts": parts},
-    }
+def _piece(reply: Said, parts: list[dict[str, Any]], finish: str | None = None) -> dict[str, Any]:
+    candidate: dict[str, Any] = {"index": 0, "content": {"role": "model", "parts": parts}}
     if finish:
         candidate["finishReason"] = finish
     return {
@@ -157,13 +145,7 @@ def failure(status: int, message: str, *, context: bool = False) -> dict[str, An
         404: "NOT_FOUND",
         429: "RESOURCE_EXHAUSTED",
     }
-    return {
-        "error": {
-            "code": status,
-            "message": message,
-            "status": names.get(status, "INTERNAL"),
-        }
-    }
+    return {"error": {"code": status, "message": message, "status": names.get(status, "INTERNAL")}}
 
 
 def failure_event(message: str) -> Event:

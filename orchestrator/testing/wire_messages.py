@@ -29,12 +29,7 @@ from orchestrator.testing.wire import (
 
 MARKED = True
 END = None
-STOPS = {
-    "done": "end_turn",
-    "tools": "tool_use",
-    "length": "max_tokens",
-    "refusal": "refusal",
-}
+STOPS = {"done": "end_turn", "tools": "tool_use", "length": "max_tokens", "refusal": "refusal"}
 CONTEXT = "prompt is too long: {sent} tokens > {window} maximum"
 
 
@@ -57,23 +52,17 @@ def read(body: Mapping[str, Any]) -> Asked:
     open_calls: set[str] = set()
     for message in body["messages"]:
         content = message["content"]
-        listed = (
-            [{"type": "text", "text": content}] if isinstance(content, str) else content
-        )
+        listed = [{"type": "text", "text": content}] if isinstance(content, str) else content
         open_calls = _check(message["role"], listed, open_calls)
         blocks += [_block(message["role"], item) for item in listed]
-        messages += (
-            _assistant(listed) if message["role"] == "assistant" else _user(listed)
-        )
+        messages += _assistant(listed) if message["role"] == "assistant" else _user(listed)
     if open_calls:
         raise Invalid(
             f"tool_use ids were found without tool_result blocks: {', '.join(sorted(open_calls))}"
         )
     if sum(block.mark for block in blocks) > 4:
         raise Invalid("A maximum of 4 blocks with cache_control may be provided.")
-    view = Seen(
-        "\n".join(item["text"] for item in parts), tuple(messages), tuple(tools)
-    )
+    view = Seen("\n".join(item["text"] for item in parts), tuple(messages), tuple(tools))
     thinks = (body.get("thinking") or {}).get("type") in ("enabled", "adaptive")
     return Asked(view, body["model"], bool(body.get("stream")), tuple(blocks), thinks)
 
@@ -82,9 +71,7 @@ def _tools(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [tool for tool in body.get("tools") or () if "input_schema" in tool]
 
 
-def _check(
-    role: str, parts: Sequence[Mapping[str, Any]], open_calls: set[str]
-) -> set[str]:
+def _check(role: str, parts: Sequence[Mapping[str, Any]], open_calls: set[str]) -> set[str]:
     """Refuse what the provider refuses, and return the calls that the next message has to
     answer.
     """
@@ -98,12 +85,8 @@ def _check(
         raise Invalid("tool_result blocks must come first in the content")
     for item in parts:
         if item["type"] == "text" and not item["text"].strip():
-            raise Invalid(
-                "messages: text content blocks must contain non-whitespace text"
-            )
-        if item["type"] == "thinking" and item.get("signature") != signed(
-            item["thinking"]
-        ):
+            raise Invalid("messages: text content blocks must contain non-whitespace text")
+        if item["type"] == "thinking" and item.get("signature") != signed(item["thinking"]):
             raise Invalid("messages: Invalid `signature` in `thinking` block")
     return (
         {item["id"] for item in parts if item["type"] == "tool_use"}
@@ -130,9 +113,7 @@ def _user(parts: Sequence[Mapping[str, Any]]) -> Iterator[Message]:
         if item["type"] == "tool_result":
             text = "\n".join(texts_of(item.get("content"), ("text",)))
             failed = bool(item.get("is_error"))
-            yield Message(
-                "tool", text, "work_obs", answers=item["tool_use_id"], failed=failed
-            )
+            yield Message("tool", text, "work_obs", answers=item["tool_use_id"], failed=failed)
         elif item["type"] == "text":
             yield user_message(item["text"])
 
@@ -157,12 +138,7 @@ def _usage(reply: Said, out: int) -> dict[str, int]:
 
 
 def _head(reply: Said) -> dict[str, Any]:
-    head = {
-        "id": f"msg_{reply.id}",
-        "type": "message",
-        "role": "assistant",
-        "model": reply.model,
-    }
+    head = {"id": f"msg_{reply.id}", "type": "message", "role": "assistant", "model": reply.model}
     return {**head, "stop_sequence": None}
 
 
@@ -170,39 +146,20 @@ def whole(reply: Said, asked: Asked) -> dict[str, Any]:
     content: list[dict[str, Any]] = []
     if reply.thought is not None:
         content.append(
-            {
-                "type": "thinking",
-                "thinking": reply.thought,
-                "signature": signed(reply.thought),
-            }
+            {"type": "thinking", "thinking": reply.thought, "signature": signed(reply.thought)}
         )
     if reply.text:
         content.append({"type": "text", "text": reply.text})
     for call in reply.calls:
         content.append(
-            {
-                "type": "tool_use",
-                "id": call.id,
-                "name": call.name,
-                "input": parsed(call.arguments),
-            }
+            {"type": "tool_use", "id": call.id, "name": call.name, "input": parsed(call.arguments)}
         )
     usage = _usage(reply, reply.used.out)
-    return {
-        **_head(reply),
-        "content": content,
-        "stop_reason": STOPS[reply.stop],
-        "usage": usage,
-    }
+    return {**_head(reply), "content": content, "stop_reason": STOPS[reply.stop], "usage": usage}
 
 
 def events(reply: Said, asked: Asked) -> Iterator[Event]:
-    start = {
-        **_head(reply),
-        "content": [],
-        "stop_reason": None,
-        "usage": _usage(reply, 1),
-    }
+    start = {**_head(reply), "content": [], "stop_reason": None, "usage": _usage(reply, 1)}
     yield _event("message_start", message=start)
     for index, part in enumerate(_parts(reply)):
         opening, deltas, of = part
@@ -219,8 +176,7 @@ def _parts(reply: Said) -> Iterator[tuple[dict[str, Any], list[dict[str, str]], 
     """Yield each block: how it begins, what is added to it, and what that is."""
     if reply.thought is not None:
         thinking = [
-            {"type": "thinking_delta", "thinking": piece}
-            for piece in pieces(reply.thought)
+            {"type": "thinking_delta", "thinking": piece} for piece in pieces(reply.thought)
         ]
         thinking.append({"type": "signature_delta", "signature": signed(reply.thought)})
         yield {"type": "thinking", "thinking": "", "signature": ""}, thinking, ""
@@ -245,11 +201,7 @@ def counted(tokens: int) -> dict[str, Any]:
 
 
 def failure(status: int, message: str, *, context: bool = False) -> dict[str, Any]:
-    kinds = {
-        400: "invalid_request_error",
-        401: "authentication_error",
-        404: "not_found_error",
-    }
+    kinds = {400: "invalid_request_error", 401: "authentication_error", 404: "not_found_error"}
     kinds |= {429: "rate_limit_error", 529: "overloaded_error"}
     kind = kinds.get(status, "api_error" if status >= 500 else "invalid_request_error")
     return {"type": "error", "error": {"type": kind, "message": message}}

@@ -44,15 +44,11 @@ def read(body: Mapping[str, Any]) -> Asked:
         raise Invalid("Encrypted content is not supported with this model.")
     tools, names, free = _tools(body)
     system = body.get("instructions") or ""
-    blocks = [tool_block(tool) for tool in tools] + (
-        [Block("system", system)] if system else []
-    )
+    blocks = [tool_block(tool) for tool in tools] + ([Block("system", system)] if system else [])
     items = body.get("input") or []
     messages: list[Message] = []
     open_calls: set[str] = set()
-    for item in (
-        [{"role": "user", "content": items}] if isinstance(items, str) else items
-    ):
+    for item in [{"role": "user", "content": items}] if isinstance(items, str) else items:
         open_calls = _check(item, open_calls)
         message = _message(item, names)
         if message is None:
@@ -61,16 +57,10 @@ def read(body: Mapping[str, Any]) -> Asked:
             Block(
                 message.role,
                 message.text
-                + "".join(
-                    call.name + compact(call.arguments) for call in message.calls
-                ),
+                + "".join(call.name + compact(call.arguments) for call in message.calls),
             )
         )
-        if (
-            message.role == "assistant"
-            and messages
-            and messages[-1].role == "assistant"
-        ):
+        if message.role == "assistant" and messages and messages[-1].role == "assistant":
             before = messages.pop()
             message = message._replace(
                 text=before.text + message.text, calls=before.calls + message.calls
@@ -80,15 +70,7 @@ def read(body: Mapping[str, Any]) -> Asked:
         raise Invalid(f"No tool output found for function call {min(open_calls)}.")
     view = Seen(system, tuple(messages), tuple(tools))
     thinks = ENCRYPTED in (body.get("include") or ()) and bool(body.get("reasoning"))
-    return Asked(
-        view,
-        body["model"],
-        bool(body.get("stream")),
-        tuple(blocks),
-        thinks,
-        names,
-        free,
-    )
+    return Asked(view, body["model"], bool(body.get("stream")), tuple(blocks), thinks, names, free)
 
 
 def _tools(body: Mapping[str, Any]) -> tuple[list[Tool], Names, frozenset[str]]:
@@ -100,16 +82,12 @@ def _tools(body: Mapping[str, Any]) -> tuple[list[Tool], Names, frozenset[str]]:
         for raw in outer.get("tools", ()) if space else (outer,):
             if raw.get("type") not in ("function", "custom"):
                 continue
-            name = (
-                raw["name"] if space in ("", "functions") else f"{space}__{raw['name']}"
-            )
+            name = raw["name"] if space in ("", "functions") else f"{space}__{raw['name']}"
             if space:
                 names[name] = (space, raw["name"])
             if raw["type"] == "custom":
                 free.add(name)
-            tools.append(
-                Tool(name, raw.get("description") or "", raw.get("parameters") or {})
-            )
+            tools.append(Tool(name, raw.get("description") or "", raw.get("parameters") or {}))
     return tools, names, frozenset(free)
 
 
@@ -147,34 +125,21 @@ def _message(item: Mapping[str, Any], names: Names) -> Message | None:
     """Return the message that a script sees of an item."""
     match item.get("type", "message"):
         case "message" if item["role"] == "assistant":
-            return Message(
-                "assistant", "".join(texts_of(item["content"], TEXTS)), "work_out"
-            )
+            return Message("assistant", "".join(texts_of(item["content"], TEXTS)), "work_out")
         case "message":
             return user_message("\n".join(texts_of(item["content"], TEXTS)))
         # of another agent; its provider seals the text, which is not done here
         case "agent_message":
             sealed = [
-                part["encrypted_content"]
-                for part in item["content"]
-                if "encrypted_content" in part
+                part["encrypted_content"] for part in item["content"] if "encrypted_content" in part
             ]
             return user_message("\n".join([*texts_of(item["content"], TEXTS), *sealed]))
         case "function_call" | "custom_tool_call":
             name_pair = (item.get("namespace", ""), item["name"])
-            name = next(
-                (name for name, wire in names.items() if wire == name_pair),
-                item["name"],
-            )
+            name = next((name for name, wire in names.items() if wire == name_pair), item["name"])
             free = item["type"] == "custom_tool_call"
-            arguments = (
-                {"input": item["input"]}
-                if free
-                else parsed(item.get("arguments") or "{}")
-            )
-            return Message(
-                "assistant", "", "work_out", (Call(item["call_id"], name, arguments),)
-            )
+            arguments = {"input": item["input"]} if free else parsed(item.get("arguments") or "{}")
+            return Message("assistant", "", "work_out", (Call(item["call_id"], name, arguments),))
         case "function_call_output" | "custom_tool_call_output":
             text = "\n".join(texts_of(item["output"], TEXTS))
             return Message("tool", text, "work_obs", answers=item["call_id"])
@@ -182,24 +147,13 @@ def _message(item: Mapping[str, Any], names: Names) -> Message | None:
 
 
 def _call(call: Spoken, asked: Asked, **more: Any) -> dict[str, Any]:
-    item = {
-        "type": "function_call",
-        "id": f"fc_{call.id}",
-        "call_id": call.id,
-        "name": call.name,
-    }
+    item = {"type": "function_call", "id": f"fc_{call.id}", "call_id": call.id, "name": call.name}
     if call.name in asked.names:
         space, name = asked.names[call.name]
         item |= {"name": name, "namespace": space}
     if call.name in asked.free:
         text = parsed(call.arguments).get("input", "")
-        return {
-            **item,
-            "type": "custom_tool_call",
-            "input": text,
-            "status": "completed",
-            **more,
-        }
+        return {**item, "type": "custom_tool_call", "input": text, "status": "completed", **more}
     return {**item, "arguments": call.arguments, "status": "completed", **more}
 
 
@@ -270,12 +224,7 @@ def _response(reply: Said, status: str, **more: Any) -> dict[str, Any]:
         "metadata": {},
         "output": [],
     }
-    defaults = {
-        "parallel_tool_calls": True,
-        "tool_choice": "auto",
-        "tools": [],
-        "usage": None,
-    }
+    defaults = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "usage": None}
     return {**head, "status": status, **fixed, **defaults, **more}
 
 
@@ -291,16 +240,12 @@ def _events(reply: Said, asked: Asked) -> Iterator[Event]:
         match item["type"]:
             case "message":
                 yield _event(
-                    "response.output_item.added",
-                    output_index=index,
-                    item={**item, "content": []},
+                    "response.output_item.added", output_index=index, item={**item, "content": []}
                 )
                 yield from _text_events(item["content"][0], location)
             case "function_call":
                 yield _event(
-                    "response.output_item.added",
-                    output_index=index,
-                    item={**item, "arguments": ""},
+                    "response.output_item.added", output_index=index, item={**item, "arguments": ""}
                 )
                 for piece in pieces(item["arguments"]):
                     yield _event(
@@ -310,14 +255,10 @@ def _events(reply: Said, asked: Asked) -> Iterator[Event]:
                         delta=piece,
                     )
                 done = {"arguments": item["arguments"], "name": item["name"]}
-                yield _event(
-                    "response.function_call_arguments.done", **location, **done
-                )
+                yield _event("response.function_call_arguments.done", **location, **done)
             case "custom_tool_call":
                 yield _event(
-                    "response.output_item.added",
-                    output_index=index,
-                    item={**item, "input": ""},
+                    "response.output_item.added", output_index=index, item={**item, "input": ""}
                 )
                 for piece in pieces(item["input"]):
                     yield _event(
@@ -327,25 +268,17 @@ def _events(reply: Said, asked: Asked) -> Iterator[Event]:
                         delta=piece,
                     )
                 yield _event(
-                    "response.custom_tool_call_input.done",
-                    **location,
-                    input=item["input"],
+                    "response.custom_tool_call_input.done", **location, input=item["input"]
                 )
             case _:
-                yield _event(
-                    "response.output_item.added", output_index=index, item=item
-                )
+                yield _event("response.output_item.added", output_index=index, item=item)
         yield _event("response.output_item.done", output_index=index, item=item)
     ended = whole(reply, asked)
     yield _event(f"response.{ended['status']}", response=ended)
 
 
-def _text_events(
-    part: Mapping[str, Any], location: Mapping[str, Any]
-) -> Iterator[Event]:
-    kind, key = (
-        ("refusal", "refusal") if part["type"] == "refusal" else ("output_text", "text")
-    )
+def _text_events(part: Mapping[str, Any], location: Mapping[str, Any]) -> Iterator[Event]:
+    kind, key = ("refusal", "refusal") if part["type"] == "refusal" else ("output_text", "text")
     location = {**location, "content_index": 0}
     yield _event("response.content_part.added", **location, part={**part, key: ""})
     for piece in pieces(part[key]):
@@ -371,11 +304,7 @@ def failure(status: int, message: str, *, context: bool = False) -> dict[str, An
         else "invalid_request_error"
     )
     code = (
-        "context_length_exceeded"
-        if context
-        else "rate_limit_exceeded"
-        if status == 429
-        else None
+        "context_length_exceeded" if context else "rate_limit_exceeded" if status == 429 else None
     )
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 

@@ -63,9 +63,7 @@ def shares_of(value: bool | str | Shares) -> Shares | None:
     if value == "whole":
         return Shares(whole=True)
     if not isinstance(value, Shares):
-        raise InvalidEntry(
-            f"shares is {value!r:.40}: write True, 'whole' or Shares(lifetime='1d')"
-        )
+        raise InvalidEntry(f"shares is {value!r:.40}: write True, 'whole' or Shares(lifetime='1d')")
     wrong = f"lifetime is {value.lifetime!r:.40}: write one such as 30m"
     if not isinstance(value.lifetime, str | None):
         raise InvalidEntry(wrong)
@@ -94,9 +92,7 @@ def _declared(name: str, fields: object) -> Shares | None:
         raise InvalidEntry(f"tools: {name} is not valid: write fields, {_EXAMPLE}")
     shares = str(fields.get("shares", "true")).strip().lower()
     if shares not in ("true", "false", "whole"):
-        raise InvalidEntry(
-            f"tools: {name}: shares is {shares!r:.40}: write true, false or whole"
-        )
+        raise InvalidEntry(f"tools: {name}: shares is {shares!r:.40}: write true, false or whole")
     files = fields.get("files") or ()
     files = (files,) if isinstance(files, str) else tuple(files)
     if not all(isinstance(file, str) for file in files):
@@ -105,18 +101,14 @@ def _declared(name: str, fields: object) -> Shares | None:
         )
     lifetime = fields.get("lifetime")
     try:
-        declared = shares_of(
-            Shares(lifetime and str(lifetime), files, shares == "whole")
-        )
+        declared = shares_of(Shares(lifetime and str(lifetime), files, shares == "whole"))
     except InvalidEntry as error:
         raise InvalidEntry(f"tools: {name}: {error}") from None
     return None if shares == "false" else declared
 
 
 def shared(
-    settings: Mapping[str, Any],
-    of_task: Mapping[str, Any],
-    takes: Mapping[str, Collection[str]],
+    settings: Mapping[str, Any], of_task: Mapping[str, Any], takes: Mapping[str, Collection[str]]
 ) -> dict[str, Shares | None]:
     """Return what a task says of what tools share, and synapse.yaml of the others. InvalidEntry
     where `files` names what is no argument of its tool; `takes` has the arguments of the tools that
@@ -159,22 +151,16 @@ def act_of(
         key: _located(value, folder) if key in shares.files else _folded(value)
         for key, value in sorted(full.items())
     }
-    text = json.dumps(
-        [name, folded], ensure_ascii=False, sort_keys=True, separators=(",", ":")
-    )
+    text = json.dumps([name, folded], ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     digest = sha256(text.encode("utf-8", "surrogatepass"))[:24]
     listed = ", ".join(f"{key}={_worded(value)}" for key, value in folded.items())
     work = f"{name}: {listed}" if listed else name
     if len(work) > NAME:
         work = f"{work[:NAME].rstrip()}… #{digest[:8]}"
-    shown_arguments = ", ".join(
-        f"{key}={_line(value)}" for key, value in arguments.items()
-    )
+    shown_arguments = ", ".join(f"{key}={_line(value)}" for key, value in arguments.items())
     paths = tuple(path for key in shares.files for path in _texts(folded.get(key)))
     words = " ".join(word for value in arguments.values() for word in _scalars(value))
-    return Act(
-        f"act:{digest}", work, f"{name}({_cut(shown_arguments)})", words, paths, shares
-    )
+    return Act(f"act:{digest}", work, f"{name}({_cut(shown_arguments)})", words, paths, shares)
 
 
 def _defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -202,9 +188,7 @@ def _folded(value: Any) -> Any:
     the end of a line. A text of several lines stays as it is."""
     if isinstance(value, str):
         text = unicodedata.normalize("NFC", value).strip()
-        return (
-            text if "\n" in text else " ".join(map(_word, text.split())).rstrip(_ENDS)
-        )
+        return text if "\n" in text else " ".join(map(_word, text.split())).rstrip(_ENDS)
     if isinstance(value, Mapping):
         return {str(key): _folded(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -219,11 +203,7 @@ def _word(word: str) -> str:
     address.
     """
     letters = word.rstrip(_ENDS)
-    return (
-        word.lower()
-        if letters.isalpha() and (letters.istitle() or letters.isupper())
-        else word
-    )
+    return word.lower() if letters.isalpha() and (letters.istitle() or letters.isupper()) else word
 
 
 def _worded(value: Any) -> str:
@@ -235,11 +215,7 @@ def _worded(value: Any) -> str:
 
 
 def _line(value: Any) -> str:
-    text = (
-        value
-        if isinstance(value, str)
-        else json.dumps(value, ensure_ascii=False, default=str)
-    )
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return " ".join(text.split())
 
 
@@ -279,9 +255,7 @@ def condensed(text: str, words: str) -> str | None:
     telling = " ".join(terms.sought(words))
     telling_lines = _kept(text, telling, Shape(0, 0, 0, SHORT))
     room = SHORT - sum(len(line) + 1 for line in telling_lines)
-    matching = _kept(
-        text, "\n".join((words, *telling_lines)), Shape(0, 0, max(room, 0) // 4, 0)
-    )
+    matching = _kept(text, "\n".join((words, *telling_lines)), Shape(0, 0, max(room, 0) // 4, 0))
     selected = {*telling_lines, *matching}
     if not selected:
         return f"{text[: SHORT // 2].strip()}\n[...]\n{text[-SHORT // 2 :].strip()}"
@@ -290,9 +264,7 @@ def condensed(text: str, words: str) -> str | None:
 
 
 def _kept(text: str, words: str, shape: Shape) -> list[str]:
-    condensed_lines = condense(
-        (Turn("", text),), words, lambda line: len(line) // 4 + 1, shape
-    )
+    condensed_lines = condense((Turn("", text),), words, lambda line: len(line) // 4 + 1, shape)
     return [line for piece in condensed_lines.pieces for line in piece.split("\n")]
 
 
@@ -319,9 +291,7 @@ def _above(run: str, parents: Mapping[str, str | None]) -> set[str]:
     return ancestors
 
 
-def _awaited(
-    run: str, waits: Mapping[str, str], parents: Mapping[str, str | None]
-) -> set[str]:
+def _awaited(run: str, waits: Mapping[str, str], parents: Mapping[str, str | None]) -> set[str]:
     """Return the run and all that it waits for, or may."""
     awaited_runs: set[str] = set()
     queue = [run]

@@ -148,9 +148,7 @@ async def carry_out(
         raise
     except Exception as error:
         if isinstance(error, TimeoutError) and limit.expired():
-            raise ToolFailed(
-                f"{tool.tool.name} took longer than {tool.seconds:g} s"
-            ) from error
+            raise ToolFailed(f"{tool.tool.name} took longer than {tool.seconds:g} s") from error
         raise ToolFailed(describe_error(error)) from error
     try:
         text = cut(storable(text_of(result)), longest, keep)
@@ -175,9 +173,7 @@ def cut(text: str, longest: int, keep: Callable[[str], str] | None = None) -> st
     if len(text) <= longest:
         return text
     location = f"the whole is in {keep(text)}" if keep else "the rest was dropped"
-    return (
-        f"{text[:longest]}\n[cut: {longest:,} of {len(text):,} characters; {location}]"
-    )
+    return f"{text[:longest]}\n[cut: {longest:,} of {len(text):,} characters; {location}]"
 
 
 def tools_of(items: Iterable[Callable[..., Any] | UserTool]) -> list[UserTool]:
@@ -224,17 +220,10 @@ def _parameters(function: Callable[..., Any], name: str) -> dict[str, _Parameter
         hints = typing.get_type_hints(target, include_extras=True)
         parameters = inspect.signature(function).parameters
     except (NameError, ValueError, TypeError) as error:
-        raise NoTool(
-            f"the tool {name}: its annotations cannot be read: {error}"
-        ) from error
+        raise NoTool(f"the tool {name}: its annotations cannot be read: {error}") from error
     for key, parameter in parameters.items():
-        if parameter.kind not in (
-            parameter.POSITIONAL_OR_KEYWORD,
-            parameter.KEYWORD_ONLY,
-        ):
-            raise NoTool(
-                f"the tool {name}: {parameter} cannot be given by its name, {key}"
-            )
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise NoTool(f"the tool {name}: {parameter} cannot be given by its name, {key}")
     return {
         key: _Parameter(
             hints.get(key, Any), parameter.default is parameter.empty, parameter.default
@@ -259,20 +248,14 @@ def _schema(name: str, parameters: Mapping[str, _Parameter]) -> dict[str, Any]:
     except (schema.Unfit, NameError) as error:
         raise NoTool(f"the tool {name}: {error}") from error
     except RecursionError as error:
-        raise NoTool(
-            f"the tool {name}: a type of its parameters holds itself"
-        ) from error
+        raise NoTool(f"the tool {name}: a type of its parameters holds itself") from error
     return schema.table(
         properties, [key for key, parameter in parameters.items() if parameter.required]
     )
 
 
 def _runner(
-    function: Callable[..., Any],
-    name: str,
-    parameters: Mapping[str, _Parameter],
-    *,
-    keyed: bool,
+    function: Callable[..., Any], name: str, parameters: Mapping[str, _Parameter], *, keyed: bool
 ) -> Callable[[Mapping[str, Any], str | None], Awaitable[object]]:
     import inspect
 
@@ -345,16 +328,9 @@ def _plain(value: object) -> object:
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         value = value._asdict()
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        value = {
-            field.name: getattr(value, field.name)
-            for field in dataclasses.fields(value)
-        }
+        value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [_plain(item) for item in value]
-    return (
-        value
-        if value is None or isinstance(value, str | int | float | bool)
-        else str(value)
-    )
+    return value if value is None or isinstance(value, str | int | float | bool) else str(value)

@@ -15,14 +15,7 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Collection,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -55,9 +48,7 @@ async def mcp_tools(
     failed = None
     async with AsyncExitStack() as stack:
         try:
-            client = await stack.enter_async_context(
-                _client(server, env, folder, stack, log)
-            )
+            client = await stack.enter_async_context(_client(server, env, folder, stack, log))
             listed = await _listed(client)
             title = client.server_info.name if client.server_info else "mcp"
         except ImportError as error:
@@ -66,15 +57,11 @@ async def mcp_tools(
             ) from error
         except Exception as error:
             command = server if isinstance(server, str) else shlex.join(server)
-            raise ToolFailed(
-                f"the MCP server {command} cannot be used: {_cause(error)}"
-            ) from error
+            raise ToolFailed(f"the MCP server {command} cannot be used: {_cause(error)}") from error
         names = _names([tool.name for tool in listed], title, taken)
         offered = [
             UserTool(
-                Tool(
-                    names[tool.name], tool.description or tool.name, tool.input_schema
-                ),
+                Tool(names[tool.name], tool.description or tool.name, tool.input_schema),
                 _caller(client, tool.name),
                 tool.name in idempotent,
                 seconds,
@@ -95,9 +82,7 @@ def _writes(tool: Any) -> bool:
     """Return whether a server says of a tool that it changes something. What it says proves
     nothing; this much is believed, for then no call is left out."""
     hints = tool.annotations
-    return hints is not None and bool(
-        hints.read_only_hint is False or hints.destructive_hint
-    )
+    return hints is not None and bool(hints.read_only_hint is False or hints.destructive_hint)
 
 
 async def connect(
@@ -181,23 +166,15 @@ def _names(names: Sequence[str], title: str, taken: Collection[str]) -> dict[str
     for name in names:
         plain = re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64]
         prefixed = re.sub(r"[^a-zA-Z0-9_-]", "_", f"{title}_{name}")
-        choices = [
-            plain,
-            prefixed[:64],
-            *(f"{prefixed[:60]}_{n}" for n in range(2, 100)),
-        ]
+        choices = [plain, prefixed[:64], *(f"{prefixed[:60]}_{n}" for n in range(2, 100))]
         found[name] = next(choice for choice in choices if choice not in used)
         used.add(found[name])
     return found
 
 
-def _caller(
-    client: Any, name: str
-) -> Callable[[Mapping[str, Any], str | None], Awaitable[object]]:
+def _caller(client: Any, name: str) -> Callable[[Mapping[str, Any], str | None], Awaitable[object]]:
     async def run(arguments: Mapping[str, Any], key: str | None) -> object:
-        result = await client.call_tool(
-            name, dict(arguments), meta={KEY: key} if key else None
-        )
+        result = await client.call_tool(name, dict(arguments), meta={KEY: key} if key else None)
         text = "\n".join(_text(block) for block in result.content)
         if result.is_error:
             raise ToolFailed(text or f"{name} failed and did not say why")

@@ -30,12 +30,7 @@ _KINDS: dict[str, Callable[[object], bool]] = {
     "array": lambda value: isinstance(value, list),
     "object": lambda value: isinstance(value, Mapping),
 }
-_A = {
-    "null": "null",
-    "integer": "an integer",
-    "array": "an array",
-    "object": "an object",
-}
+_A = {"null": "null", "integer": "an integer", "array": "an array", "object": "an object"}
 
 
 class Unfit(TypeError):
@@ -50,9 +45,7 @@ def schema_of(annotation: Any) -> dict[str, Any]:
         return {"type": _PLAIN.get(annotation, "null")}
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        descriptions = [
-            {"description": text} for text in arguments[1:] if isinstance(text, str)
-        ]
+        descriptions = [{"description": text} for text in arguments[1:] if isinstance(text, str)]
         return schema_of(arguments[0]) | (descriptions[0] if descriptions else {})
     if origin in (Required, NotRequired):
         return schema_of(arguments[0])
@@ -113,9 +106,7 @@ def problems(schema: Mapping[str, Any], value: object, where: str = "") -> list[
         choices = [problems(choice, value, where) for choice in schema["anyOf"]]
         return [] if [] in choices else min(choices, key=len)
     at = where or "the arguments"
-    if "enum" in schema and not any(
-        _same(value, allowed) for allowed in schema["enum"]
-    ):
+    if "enum" in schema and not any(_same(value, allowed) for allowed in schema["enum"]):
         return [
             (
                 f"{at}: {_shown(value)} is not one of"
@@ -146,9 +137,7 @@ def build(annotation: Any, value: Any) -> Any:
     if origin in (Annotated, Required, NotRequired):
         return build(arguments[0], value)
     if origin in (typing.Union, types.UnionType):
-        fitting = [
-            option for option in arguments if not problems(schema_of(option), value)
-        ]
+        fitting = [option for option in arguments if not problems(schema_of(option), value)]
         return build(fitting[0], value) if fitting else value
     if origin is Literal:
         return next((option for option in arguments if _same(value, option)), value)
@@ -163,24 +152,16 @@ def build(annotation: Any, value: Any) -> Any:
     if fields is None:
         return value
     return annotation(
-        **{
-            name: build(fields[name][0], item)
-            for name, item in value.items()
-            if name in fields
-        }
+        **{name: build(fields[name][0], item) for name, item in value.items() if name in fields}
     )
 
 
-def _of_table(
-    schema: Mapping[str, Any], value: Mapping[Any, object], where: str
-) -> list[str]:
+def _of_table(schema: Mapping[str, Any], value: Mapping[Any, object], where: str) -> list[str]:
     properties = schema.get("properties", {})
     additional = schema.get("additionalProperties", True)
     before = f"{where}." if where else ""
     errors = [
-        f"{before}{name}: is missing"
-        for name in schema.get("required", ())
-        if name not in value
+        f"{before}{name}: is missing" for name in schema.get("required", ()) if name not in value
     ]
     for name, item in value.items():
         if name in properties:
@@ -196,10 +177,7 @@ def _of_table(
 
 def _any_of(schemas: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the schema that allows any of these; plain types in the short form."""
-    if all(
-        list(schema) == ["type"] and isinstance(schema["type"], str)
-        for schema in schemas
-    ):
+    if all(list(schema) == ["type"] and isinstance(schema["type"], str) for schema in schemas):
         return {"type": [schema["type"] for schema in schemas]}
     return {"anyOf": schemas}
 
@@ -212,11 +190,7 @@ def _inside(keyword: str, annotation: Any) -> dict[str, Any]:
 def _item(annotation: Any) -> Any:
     """Return the annotation of the items of a list, or of a tuple of one kind."""
     arguments = get_args(annotation)
-    if (
-        (get_origin(annotation) or annotation) is tuple
-        and arguments
-        and arguments[1:] != (...,)
-    ):
+    if (get_origin(annotation) or annotation) is tuple and arguments and arguments[1:] != (...,):
         raise Unfit(f"{annotation!r}: write tuple[X, ...] or a NamedTuple")
     return arguments[0] if arguments else Any
 
@@ -227,11 +201,7 @@ def _same(value: object, other: object) -> bool:
 
 
 def _is_number(value: object) -> bool:
-    finite = (
-        -float("inf") < value < float("inf")
-        if isinstance(value, int | float)
-        else False
-    )
+    finite = -float("inf") < value < float("inf") if isinstance(value, int | float) else False
     return finite and not isinstance(value, bool)
 
 

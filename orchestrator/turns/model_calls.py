@@ -37,9 +37,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 class ModelCalls:
     """The calls of one session's model."""
 
-    def __init__(
-        self, session: Session, run_store: RunStore, memory_thread: MemoryThread
-    ) -> None:
+    def __init__(self, session: Session, run_store: RunStore, memory_thread: MemoryThread) -> None:
         self.session = session
         self.run_store = run_store
         self.memory_thread = memory_thread
@@ -109,20 +107,14 @@ class ModelCalls:
             span.used(turn.usage)
             return turn
 
-    def _book_turn(
-        self, turn: Turn, sent: Sent, reservation: Reservation, counted: int
-    ) -> None:
+    def _book_turn(self, turn: Turn, sent: Sent, reservation: Reservation, counted: int) -> None:
         """Record what was paid for, before anything is done with it."""
         cost = self.run_store.costs.settle(self.session, reservation, turn, counted)
         sent = segments.begun_again(sent) if turn.anew else sent
-        got = segments.got(
-            turn, self.session.config.label, self.session.config.counter.count
-        )
+        got = segments.got(turn, self.session.config.label, self.session.config.counter.count)
         usage = None if turn.usage.estimated else turn.usage
         line = dump(self._ledger_line(sent, got, usage, cost, turn.stop, turn.model))
-        self.session.record(
-            "turn", steps.turn(turn, self.session.config.label, line), sync=True
-        )
+        self.session.record("turn", steps.turn(turn, self.session.config.label, line), sync=True)
         self.session.folder.record(LEDGER, line, sync=False)
         self._tell_cost()
 
@@ -138,9 +130,7 @@ class ModelCalls:
         if lost:
             usage = Usage(lost, estimated=True)
             self.session.folder.record(
-                LEDGER,
-                dump(self._ledger_line(sent, (), usage, None, "lost", None)),
-                sync=False,
+                LEDGER, dump(self._ledger_line(sent, (), usage, None, "lost", None)), sync=False
             )
             self._tell_cost()
 

@@ -42,9 +42,7 @@ class Span:
         status.
         """
         if self._recorded is not None:
-            self._recorded.set_status(
-                sys.modules["opentelemetry.trace"].StatusCode.ERROR, kind
-            )
+            self._recorded.set_status(sys.modules["opentelemetry.trace"].StatusCode.ERROR, kind)
             self.tell(error__type=kind)
 
 
@@ -83,9 +81,7 @@ def step_span(
     )
 
 
-def tool_span(
-    run: str, agent: str, tool: str, call: str
-) -> AbstractContextManager[Span]:
+def tool_span(run: str, agent: str, tool: str, call: str) -> AbstractContextManager[Span]:
     """Trace one call of a tool."""
     return _span(
         "INTERNAL",

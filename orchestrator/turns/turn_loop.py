@@ -11,14 +11,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
-from orchestrator.engines.protocol import (
-    Broken,
-    Call,
-    ContextTooLong,
-    EngineError,
-    Request,
-    Turn,
-)
+from orchestrator.engines.protocol import Broken, Call, ContextTooLong, EngineError, Request, Turn
 from orchestrator.run_store.store import RunStore
 from orchestrator.runs.files import steps
 from orchestrator.runs.task import Outcome, Result
@@ -125,8 +118,7 @@ class TurnLoop:
         """Return the outcome after a reply that calls no tool; None where the run goes on."""
         if turn.stop == "refusal":
             return self._cut(
-                "refused",
-                f"the model refused: {turn.text or 'it gave no reason'}"[:500],
+                "refused", f"the model refused: {turn.text or 'it gave no reason'}"[:500]
             )
         await self.hear()
         if answered := self.session.conversation.answered:
@@ -147,16 +139,12 @@ class TurnLoop:
         outcome = await self._outcome(turn)
         if outcome.status == "blocked":
             entries = (outcome.blocker,) if outcome.blocker else ()
-            self.session.events.emit(
-                self.session.run, "blocked", outcome.why, entries=entries
-            )
+            self.session.events.emit(self.session.run, "blocked", outcome.why, entries=entries)
         if outcome.status == "blocked" and not outcome.debt and not outcome.below:
             return await self._after_blocker(outcome)
         if outcome.status == "done" and self.session.conversation.reported:
             await self.memory_thread(
-                self.run_store.blockers.settle,
-                self.session.run,
-                self.session.conversation.reported,
+                self.run_store.blockers.settle, self.session.run, self.session.conversation.reported
             )
         return outcome
 
@@ -167,10 +155,7 @@ class TurnLoop:
             return outcome
         if outcome.blocker is None:
             id = await self.memory_thread(
-                self.run_store.blockers.report,
-                self.session.run,
-                outcome,
-                self._number(answered),
+                self.run_store.blockers.report, self.session.run, outcome, self._number(answered)
             )
             outcome = outcome._replace(blocker=id)
         if outcome.blocker is None:
@@ -186,13 +171,9 @@ class TurnLoop:
 
     def _coordinators(self) -> list[Session]:
         """Return the other sessions here that give out work, and so may answer."""
-        candidates = (
-            session for session in self.sessions.values() if session is not self.session
-        )
+        candidates = (session for session in self.sessions.values() if session is not self.session)
         return [
-            session
-            for session in candidates
-            if session.run.fields["role"] in segments.COORDINATORS
+            session for session in candidates if session.run.fields["role"] in segments.COORDINATORS
         ]
 
     async def _wait_for_answer(self, question: str, blocker: str) -> bool:
@@ -207,14 +188,10 @@ class TurnLoop:
                             # it is told, whatever else there is
                             self.session.inbox[id] = news._replace(tier=NOW)
                             return True
-                    if not await self.memory_thread(
-                        self.run_store.blockers.stands, blocker
-                    ):
+                    if not await self.memory_thread(self.run_store.blockers.stands, blocker):
                         return True
                     informed = (
-                        session
-                        for session in self._coordinators()
-                        if blocker in session.seen
+                        session for session in self._coordinators() if blocker in session.seen
                     )
                     if not any(
                         session.due or not session.waiting
@@ -238,8 +215,7 @@ class TurnLoop:
         ask = {
             "empty": "Your reply was empty. Say what came of your task, or go on with it.",
             "length": (
-                "Your reply was cut at the limit of one message. Go on where it stopped;"
-                " be brief."
+                "Your reply was cut at the limit of one message. Go on where it stopped; be brief."
             ),
         }
         await self._add_message(ask[turn.stop], "retry", turn.stop)
@@ -248,36 +224,25 @@ class TurnLoop:
     async def _outcome(self, turn: Turn) -> Outcome:
         """Return how it ended, by what was recorded: a blocker that it reported, results that
         nobody read, a blocker below it that stands, or all is well."""
-        reported = (
-            turn.blocked and (blocker_of(turn.blocked) or turn.blocked)
-        ) or blocker_of(turn.text)
+        reported = (turn.blocked and (blocker_of(turn.blocked) or turn.blocked)) or blocker_of(
+            turn.text
+        )
         own, tools = self.session.conversation.blockers, self.session.engine.takes_tools
         blocker = await self.memory_thread(
             self.run_store.blockers.standing, self.session.run, own, tools
         )
         if reported or blocker:
-            return Outcome(
-                "blocked", turn.text, reported or "it reported a blocker", blocker
-            )
+            return Outcome("blocked", turn.text, reported or "it reported a blocker", blocker)
         unread = await self._unread()
         if unread:
             debt = tuple(result.run for result in unread)
             return Outcome(
-                "blocked",
-                turn.text,
-                f"it left results unread: {', '.join(debt)}",
-                debt=debt,
+                "blocked", turn.text, f"it left results unread: {', '.join(debt)}", debt=debt
             )
-        blocked_runs = await self.memory_thread(
-            self.run_store.blockers.below, self.session.run
-        )
+        blocked_runs = await self.memory_thread(self.run_store.blockers.below, self.session.run)
         if blocked_runs:
-            labels = ", ".join(
-                f"{run} ({entry})" if entry else run for run, entry in blocked_runs
-            )
-            why = (
-                f"work that it gave out is blocked, and nobody has settled it: {labels}"
-            )
+            labels = ", ".join(f"{run} ({entry})" if entry else run for run, entry in blocked_runs)
+            why = f"work that it gave out is blocked, and nobody has settled it: {labels}"
             return Outcome(
                 "blocked",
                 turn.text,
@@ -314,9 +279,7 @@ class TurnLoop:
     async def _send_news(self, why: str = "wake", **about: Any) -> None:
         """Put what came and concerns it into the next prompt, all at once."""
         news, later = divided(
-            self.session.inbox.values(),
-            self.session.topics(),
-            self.session.conversation.messages,
+            self.session.inbox.values(), self.session.topics(), self.session.conversation.messages
         )
         self.session.inbox = {news_item.entry.id: news_item for news_item in later}
         if not news:
@@ -332,12 +295,7 @@ class TurnLoop:
         text = f"{ANSWERED}\n{text}" if why in ("answered", "answer") else text
         pointed = [item.entry.id for item in news if item.entry.id not in ids]
         await self._add_message(
-            text,
-            "wake",
-            why,
-            ids=ids,
-            **({"pointed": pointed} if pointed else {}),
-            **about,
+            text, "wake", why, ids=ids, **({"pointed": pointed} if pointed else {}), **about
         )
         offered = {item.entry.id: item.offered for item in news if item.entry.id in ids}
         await self.memory_thread(
@@ -353,18 +311,14 @@ class TurnLoop:
     async def _resolved(self, entries: Iterable[str]) -> str:
         """Return what a run is told of which nothing more is known than that it is not blocked any
         more, with what the operator noted about that."""
-        notes = [
-            await self.memory_thread(self.run_store.blockers.note, id) for id in entries
-        ]
+        notes = [await self.memory_thread(self.run_store.blockers.note, id) for id in entries]
         said = [f"The operator notes: {note}" for note in notes if note]
         return "\n".join([RESOLVED, *said])
 
     async def _acknowledge(self) -> None:
         """Mark entries as acknowledged one turn after the turn in which they were rendered."""
         turns = len(self.session.conversation.turns)
-        read_ids = [
-            id for at, ids in self.session.rendered if turns >= at + 2 for id in ids
-        ]
+        read_ids = [id for at, ids in self.session.rendered if turns >= at + 2 for id in ids]
         if read_ids:
             self.session.rendered = [
                 (at, ids) for at, ids in self.session.rendered if turns < at + 2
@@ -383,16 +337,11 @@ class TurnLoop:
     async def _send_results(self) -> bool:
         """Give it the results of its children that it has not read, twice at most."""
         unread = await self._unread()
-        if (
-            not unread
-            or self.session.conversation.message_counts.get("unread", 0) >= REMINDERS
-        ):
+        if not unread or self.session.conversation.message_counts.get("unread", 0) >= REMINDERS:
             return False
         read = [result.run for result in unread]
         await self._add_message(
-            await self.memory_thread(
-                self.run_store.results_text, self.session.run, unread
-            ),
+            await self.memory_thread(self.run_store.results_text, self.session.run, unread),
             "plan",
             "unread",
             read=read,
@@ -413,9 +362,7 @@ class TurnLoop:
             text = await self.memory_thread(
                 self.run_store.results_text, self.session.run, new, "blocked"
             )
-            await self._add_message(
-                text, "plan", "blocked", read=[result.run for result in new]
-            )
+            await self._add_message(text, "plan", "blocked", read=[result.run for result in new])
 
     async def _add_message(self, text: str, label: str, why: str, **about: Any) -> None:
         fields = steps.message(text, label, why, **about)
@@ -435,13 +382,9 @@ class TurnLoop:
         handler = self.handlers.get(call.name)
         if handler is None:
             names = ", ".join(handler.tool.name for handler in self.offered()) or "none"
-            result = ToolResult(
-                f"Error: there is no tool {call.name}; yours: {names}", failed=True
-            )
+            result = ToolResult(f"Error: there is no tool {call.name}; yours: {names}", failed=True)
         elif call.problem:
-            result = ToolResult(
-                f"Error: the arguments cannot be read: {call.problem}", failed=True
-            )
+            result = ToolResult(f"Error: the arguments cannot be read: {call.problem}", failed=True)
         elif begun and not handler.repeatable:
             text = (
                 "Error: the process died while this was being carried out. Whether it"
@@ -450,16 +393,12 @@ class TurnLoop:
             result = ToolResult(f"{text} it was not repeated.", failed=True)
         else:
             if not handler.repeatable:
-                await self.memory_thread(
-                    self.session.record, "call", {"call": call.id}, True
-                )
+                await self.memory_thread(self.session.record, "call", {"call": call.id}, True)
                 # who took over before that is heard of now; who does from now on reads it
                 await self.hear()
             result = await self._carry_out(handler, call)
             if result.failed:
-                over = await self.memory_thread(
-                    self.run_store.runs.over, self.session.run
-                )
+                over = await self.memory_thread(self.run_store.runs.over, self.session.run)
                 if over is not None:
                     self.session.stop(over)
                     return
@@ -473,9 +412,7 @@ class TurnLoop:
     async def _carry_out(self, handler: Handler, call: Call) -> ToolResult:
         key = f"{self.session.run.id}/{len(self.session.conversation.turns)}/{call.id}"
         try:
-            with tool_span(
-                self.session.run.id, self.session.run.agent, call.name, call.id
-            ):
+            with tool_span(self.session.run.id, self.session.run.agent, call.name, call.id):
                 return await handler.call(call, key)
         except SynapseError as error:
             return ToolResult(f"Error: {error}", failed=True)

@@ -10,13 +10,7 @@ from typing import NamedTuple
 
 from orchestrator.reports.rows import Fields, Source, find_run
 from orchestrator.runs.blockers import is_answered
-from orchestrator.waiting.questions import (
-    BLOCKERS,
-    Question,
-    questions_of,
-    tree_of,
-    waiting_trees,
-)
+from orchestrator.waiting.questions import BLOCKERS, Question, questions_of, tree_of, waiting_trees
 from synapse.core import Memory
 from synapse.errors import Conflict, InvalidEntry, NotFound
 from synapse.model.agents import OPERATOR
@@ -88,9 +82,7 @@ def _asked(source: Source, run: Fields) -> tuple[Question, Fields]:
     top = tree_of(source, questions[0].runs[0]) if questions else None
     if top is None:
         state = run.get("status") or run["state"]
-        raise Conflict(
-            f"{run['run']} waits for no answer: it is {state}", id=run["run"]
-        )
+        raise Conflict(f"{run['run']} waits for no answer: it is {state}", id=run["run"])
     if len(questions) > 1:
         several = "; ".join(f"{one.entry.id} ({one.text[:60]})" for one in questions)
         raise Conflict(
@@ -110,9 +102,7 @@ def _awaited(source: Source, entry: Entry) -> Fields | None:
     return None
 
 
-def _say(
-    memory: Memory, source: Source, entry: Entry, top: Fields | None, text: str
-) -> Answer:
+def _say(memory: Memory, source: Source, entry: Entry, top: Fields | None, text: str) -> Answer:
     """Tell the agents that asked, and say that the question is done."""
     agents = dict.fromkeys(
         str(run["agent"])

@@ -10,20 +10,10 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from orchestrator.reports.rows import (
-    Fields,
-    Source,
-    find_runs,
-    run_rows,
-)
+from orchestrator.reports.rows import Fields, Source, find_runs, run_rows
 from orchestrator.reports.trees import Node, trees
 from orchestrator.runs.files.lease import lives
-from orchestrator.waiting.questions import (
-    BLOCKERS,
-    answer_line,
-    questions_of,
-    waiting_trees,
-)
+from orchestrator.waiting.questions import BLOCKERS, answer_line, questions_of, waiting_trees
 from synapse.agent_memory import AgentMemory
 from synapse.errors import InvalidEntry
 from synapse.model.agents import OPERATOR
@@ -60,10 +50,7 @@ class Item(NamedTuple):
 
     def json(self, now: int) -> dict[str, Any]:
         """Return it as values that JSON knows, with its age in seconds."""
-        return self._asdict() | {
-            "at": seconds(self.at),
-            "age": max(now - self.at, 0) // SECOND,
-        }
+        return self._asdict() | {"at": seconds(self.at), "age": max(now - self.at, 0) // SECOND}
 
 
 def inbox(source: Source) -> list[Item]:
@@ -87,9 +74,7 @@ def _tree(source: Source, top: Fields, asked: set[str]) -> Iterator[Item]:
     id = str(top["run"])
     (node,) = trees(source, id)
     asked.update(
-        str(run["asks"])
-        for run in find_runs(source, root=str(top["root"]))
-        if run.get("asks")
+        str(run["asks"]) for run in find_runs(source, root=str(top["root"])) if run.get("asks")
     )
     questions = questions_of(source, top)
     for question in questions:
@@ -143,13 +128,7 @@ def _questions(source: Source, asked: set[str]) -> Iterator[Item]:
         if asked.isdisjoint((entry.id, *entry.derived_from)):
             line = answer_line(entry.id)
             yield Item(
-                QUESTION,
-                entry.author,
-                entry.body,
-                entry.at,
-                line,
-                entry.run or "",
-                entry.id,
+                QUESTION, entry.author, entry.body, entry.at, line, entry.run or "", entry.id
             )
 
 
@@ -172,20 +151,11 @@ def _runs(source: Source) -> Iterator[Item]:
             continue  # the run that it waits for is named itself
         left = row.fields.get("left_by")
         roots.add(root)
-        text = reason or (
-            "was left in the middle" if left else "has lost the process that held it"
-        )
+        text = reason or ("was left in the middle" if left else "has lost the process that held it")
         at = int(row.fields.get("left") or row.fields["at"])
         (node,) = trees(source, root)
         yield Item(
-            RUN,
-            str(row.fields["agent"]),
-            text,
-            at,
-            _resume(root, reason),
-            root,
-            "",
-            *_cost(node),
+            RUN, str(row.fields["agent"]), text, at, _resume(root, reason), root, "", *_cost(node)
         )
 
 

@@ -25,18 +25,12 @@ _TEXT = {"type": "string"}
 def offered(memory: Callable[[], Memory]) -> list[Tool]:
     """Return the tools of a workspace's operator."""
 
-    def waiting(
-        agent_memory: AgentMemory, arguments: Arguments, once: str | None
-    ) -> str:
+    def waiting(agent_memory: AgentMemory, arguments: Arguments, once: str | None) -> str:
         items = inbox(_source(memory()))
         lines = [_line(item) for item in items]
-        return (
-            fit(lines, len(items), "answer some first") if items else "Nothing waits."
-        )
+        return fit(lines, len(items), "answer some first") if items else "Nothing waits."
 
-    def answers(
-        agent_memory: AgentMemory, arguments: Arguments, once: str | None
-    ) -> str:
+    def answers(agent_memory: AgentMemory, arguments: Arguments, once: str | None) -> str:
         given = answer(memory(), _source(memory()), arguments["to"], arguments["text"])
         goes_on = (
             f"; {given.run} goes on in the process that drives it, else with"

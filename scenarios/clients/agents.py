@@ -65,9 +65,7 @@ class Known(NamedTuple):
 class Agents:
     """The models of one session. `pause` is how long each thinks before it answers."""
 
-    def __init__(
-        self, seed: int, folder: str, cell: Cell, chances: Chances, pause: float
-    ) -> None:
+    def __init__(self, seed: int, folder: str, cell: Cell, chances: Chances, pause: float) -> None:
         self.seed = seed
         self.folder = folder
         self.cell = cell
@@ -80,11 +78,7 @@ class Agents:
             return Move("Stopped: it took too many turns.")
         if who == SIDE:
             return Move(_condensed(text))
-        move = (
-            self._lead(seen, text)
-            if who == "lead"
-            else self._agent(seen, read_task(text))
-        )
+        move = self._lead(seen, text) if who == "lead" else self._agent(seen, read_task(text))
         return move._replace(takes=self.pause)
 
     # -- the lead ----------------------------------------------------------------------------------
@@ -92,11 +86,7 @@ class Agents:
     def _lead(self, seen: Seen, text: str) -> Move:
         """Give the tasks out as they were given to it, one after the other or both at once."""
         tasks = [f"{TASK}{task}".strip() for task in text.split(TASK)[1:]]
-        results = [
-            own_part(message.text)
-            for message in seen.messages
-            if message.role == "tool"
-        ]
+        results = [own_part(message.text) for message in seen.messages if message.role == "tool"]
         if len(results) == len(tasks):
             return Move("Both tasks are done.")
         if self.cell.order == "together":
@@ -108,12 +98,7 @@ class Agents:
         )
         note = "".join(f"\n{name} is {value}." for name, value in values.items())
         return Move(
-            "",
-            (
-                _spawn(
-                    tasks[len(results)] + (f"\nKnown already:{note}" if note else "")
-                ),
-            ),
+            "", (_spawn(tasks[len(results)] + (f"\nKnown already:{note}" if note else "")),)
         )
 
     # -- an agent ----------------------------------------------------------------------------------
@@ -130,9 +115,7 @@ class Agents:
                 description="Find the limits",
             )
         if files := self._files(open_needs, knowledge):
-            return Move(
-                "", tuple(("Read", {"file_path": path}) for path in files[:AT_ONCE])
-            )
+            return Move("", tuple(("Read", {"file_path": path}) for path in files[:AT_ONCE]))
         if asked.limit not in values:
             return _call("WebFetch", url=asked.url, prompt=f"What is {asked.limit}?")
         if knowledge.edited:
@@ -148,11 +131,7 @@ class Agents:
         }
 
     def _files(self, names: Sequence[str], known: Known) -> list[str]:
-        paths = (
-            f"{self.folder}/{known.places[name]}"
-            for name in names
-            if name in known.places
-        )
+        paths = (f"{self.folder}/{known.places[name]}" for name in names if name in known.places)
         return [path for path in dict.fromkeys(paths) if path not in known.read]
 
     def _edit(self, asked: Asked, values: Mapping[str, int], known: Known) -> Move:
@@ -161,9 +140,7 @@ class Agents:
             return _call("Read", file_path=path)
         last = f"# end of {asked.target}"
         line = line_of(asked.name, sum(values.get(name, 0) for name in asked.all_needs))
-        return _call(
-            "Edit", file_path=path, old_string=last, new_string=f"{line}\n{last}"
-        )
+        return _call("Edit", file_path=path, old_string=last, new_string=f"{line}\n{last}")
 
     def _report(self, asked: Asked, values: Mapping[str, int], known: Known) -> str:
         """Return the last message: what was done, and what the agent used, now and then said
@@ -174,18 +151,12 @@ class Agents:
             value = values.get(name, 0)
             if self._chance(asked, name, "say") < self.chances.wrong_notes:
                 value = 1_000 + (value + 1_234) % 9_000
-            source = known.places.get(name) or (
-                "" if name in asked.needs else asked.url
-            )
+            source = known.places.get(name) or ("" if name in asked.needs else asked.url)
             lines.append(f"{name} is {value}{f' ({source})' if source else ''}")
-        done = (
-            f"{PACKAGE}/{asked.target}.py says what its limits come to ({asked.name})."
-        )
+        done = f"{PACKAGE}/{asked.target}.py says what its limits come to ({asked.name})."
         if self.cell.brief:
             return f"{done} I found out: {'; '.join(lines)}."
-        return "\n".join(
-            (done, "", "What I found out:", "", *(f"- {line}" for line in lines))
-        )
+        return "\n".join((done, "", "What I found out:", "", *(f"- {line}" for line in lines)))
 
     def _chance(self, asked: Asked, name: str, what: str) -> float:
         return Random(f"{self.seed} {asked.name} {name} {what}").random()
@@ -239,9 +210,7 @@ def read_messages(messages: Sequence[Message], asked: Asked, folder: str) -> Kno
         if message.role != "assistant":
             values |= dict(values_in(message.text[len(found) :]))
     calls = [call for message in messages for call in message.calls]
-    read = frozenset(
-        str(call.arguments.get("file_path")) for call in calls if call.name == "Read"
-    )
+    read = frozenset(str(call.arguments.get("file_path")) for call in calls if call.name == "Read")
     searched = any(call.name == "Bash" for call in calls)
     edited = any(call.name == "Edit" for call in calls)
     return Known(own, values, places, searched, read, edited)

@@ -87,9 +87,7 @@ def figures(session: Sequence[Record]) -> Figures:
     return Figures(
         requests=len(requests),
         tokens=sum(request["tokens"] for request in requests),
-        first=next(
-            (request["tokens"] for request in requests if request["agent"] == LEAD), 0
-        ),
+        first=next((request["tokens"] for request in requests if request["agent"] == LEAD), 0),
         hooks=sum(request["hooks"] for request in requests),
         usd=sum(result["usd"] for result in _of(session, "result")),
         calls=len(calls),
@@ -153,18 +151,14 @@ def table(records: Iterable[Record]) -> dict[str, list[Row]]:
     by_key = {key: figures(session) for key, session in sessions(records).items()}
     cells: dict[str, list[Row]] = {}
     for cell in dict.fromkeys(key[0] for key in by_key):
-        seeds = sorted(
-            {seed for at, arm, seed in by_key if at == cell and arm == WITHOUT}
-        )
+        seeds = sorted({seed for at, arm, seed in by_key if at == cell and arm == WITHOUT})
         seeds = [seed for seed in seeds if (cell, PLUGIN, seed) in by_key]
         if seeds:
             cells[cell] = [_row(name, cell, seeds, by_key) for name in Figures._fields]
     return cells
 
 
-def _row(
-    name: str, cell: str, seeds: Sequence[int], by_key: Mapping[Key, Figures]
-) -> Row:
+def _row(name: str, cell: str, seeds: Sequence[int], by_key: Mapping[Key, Figures]) -> Row:
     ours = [float(getattr(by_key[cell, PLUGIN, seed], name)) for seed in seeds]
     theirs = [float(getattr(by_key[cell, WITHOUT, seed], name)) for seed in seeds]
     gaps = [one - theirs_of for one, theirs_of in zip(ours, theirs, strict=True)]
@@ -187,9 +181,7 @@ def lines(records: Sequence[Record], about: Mapping[str, str]) -> Iterator[str]:
         for row in rows:
             yield _line(row)
     if problems := [
-        f"{key}: {line}"
-        for key, session in sessions(records).items()
-        for line in wrong(session)
+        f"{key}: {line}" for key, session in sessions(records).items() for line in wrong(session)
     ]:
         yield ""
         yield "the witnesses do not agree:"
@@ -202,9 +194,7 @@ def _line(row: Row) -> str:
     without, plugin, change = (f"{value.value:,.{places}f}" for value in row[1:])
     sign = "+" if row.difference.value > 0 else ""
     ends = f"[{row.difference.lo:,.{places}f}, {row.difference.hi:,.{places}f}]"
-    return (
-        f"  {ABOUT[row.figure]:<26}{without:>10}{plugin:>10}{sign + change:>11}  {ends}"
-    )
+    return f"  {ABOUT[row.figure]:<26}{without:>10}{plugin:>10}{sign + change:>11}  {ends}"
 
 
 def values(records: Iterable[Record]) -> dict[str, Any]:
@@ -213,9 +203,7 @@ def values(records: Iterable[Record]) -> dict[str, Any]:
         cell: {
             row.figure: {
                 name: [round(end, 6) for end in value]
-                for name, value in zip(
-                    ("without", "plugin", "change"), row[1:], strict=True
-                )
+                for name, value in zip(("without", "plugin", "change"), row[1:], strict=True)
             }
             for row in rows
         }

@@ -67,9 +67,7 @@ def make_place(folder: str, program: str, values: Mapping[str, int]) -> Place:
         ".claude.json",
         {"projects": {os.path.realpath(repo): {"hasTrustDialogAccepted": True}}},
     )
-    path = os.pathsep.join(
-        (os.path.dirname(program), "/usr/local/bin", "/usr/bin", "/bin")
-    )
+    path = os.pathsep.join((os.path.dirname(program), "/usr/local/bin", "/usr/bin", "/bin"))
     return Place(home, repo, {"HOME": home, "PATH": path, "LANG": "C.UTF-8", **QUIET})
 
 
@@ -120,11 +118,7 @@ class Site:
             def do_GET(self) -> None:
                 name = self.path.strip("/")
                 is_page = name in repository.PAGES
-                raw = (
-                    repository.page(name, site.values).encode()
-                    if is_page
-                    else b"not here"
-                )
+                raw = repository.page(name, site.values).encode() if is_page else b"not here"
                 if is_page:
                     site.served.append(name)
                 self.send_response(200 if is_page else 404)
@@ -185,9 +179,7 @@ def _certificate(folder: str) -> tuple[str, str]:
     private = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     paths = os.path.join(folder, "site.pem"), os.path.join(folder, "site.key")
     for path, raw in zip(
-        paths,
-        (certificate.public_bytes(pem), key.private_bytes(pem, *private)),
-        strict=True,
+        paths, (certificate.public_bytes(pem), key.private_bytes(pem, *private)), strict=True
     ):
         with open(path, "wb") as file:
             file.write(raw)

@@ -84,21 +84,9 @@ CELLS = {
             "both at once, 5 of 7 things needed are the same",
         ),
         Cell(
-            "told",
-            "after",
-            4,
-            True,
-            False,
-            "as `after`, but the lead hands on all that it heard",
+            "told", "after", 4, True, False, "as `after`, but the lead hands on all that it heard"
         ),
-        Cell(
-            "apart",
-            "after",
-            0,
-            False,
-            False,
-            "one after the other, nothing needed is the same",
-        ),
+        Cell("apart", "after", 0, False, False, "one after the other, nothing needed is the same"),
     )
 }
 
@@ -206,10 +194,7 @@ def line_of(work: str, total: int | str) -> str:
 
 def is_right(work: Work, text: str, values: Mapping[str, int]) -> bool:
     """Tell whether a changed module has the line that was asked for, made of the true values."""
-    return (
-        line_of(work.name, sum(values[name] for name in work.all_needs))
-        in text.splitlines()
-    )
+    return line_of(work.name, sum(values[name] for name in work.all_needs)) in text.splitlines()
 
 
 def write(folder: str, values: Mapping[str, int]) -> None:

@@ -68,20 +68,14 @@ def play(wanted: Wanted, count: Callable[[str], int]) -> list[Record]:
     job = repository.job(wanted.cell, wanted.seed)
     # What the client has started may write for a moment after its end.
     with (
-        tempfile.TemporaryDirectory(
-            prefix="clients-", ignore_cleanup_errors=True
-        ) as folder,
+        tempfile.TemporaryDirectory(prefix="clients-", ignore_cleanup_errors=True) as folder,
         places.site(folder) as site,
     ):
         site.values = job.values
-        site_folder = places.make_place(
-            os.path.realpath(folder), wanted.program, job.values
-        )
+        site_folder = places.make_place(os.path.realpath(folder), wanted.program, job.values)
         if wanted.arm == "plugin":
             places.install(site_folder, wanted.client)
-        agents = Agents(
-            wanted.seed, site_folder.repository, wanted.cell, wanted.chances, PAUSE
-        )
+        agents = Agents(wanted.seed, site_folder.repository, wanted.cell, wanted.chances, PAUSE)
         with ModelServer(agents, count=count) as server:
             began = time.monotonic()
             result = _run(wanted, site_folder, site, job, server.url)
@@ -136,11 +130,7 @@ def _run(wanted: Wanted, place: Place, site: Site, job: Job, url: str) -> Record
     }
     names |= {"replied": "outputTokens"}
     sums = {name: sum(int(item[key]) for item in used) for name, key in names.items()}
-    return {
-        "kind": "result",
-        **sums,
-        "usd": round(sum(float(item["costUSD"]) for item in used), 6),
-    }
+    return {"kind": "result", **sums, "usd": round(sum(float(item["costUSD"]) for item in used), 6)}
 
 
 def _head(wanted: Wanted, elapsed: float) -> Record:
@@ -168,22 +158,13 @@ def requests(journal: Sequence[Taken], count: Callable[[str], int]) -> Iterator[
             continue
         body = wire_messages.read(request.body)
         tokens = sum(count(block.text) for block in body.blocks)
-        hooks = sum(
-            count(text) for block in body.blocks for text in of_hooks(block.text)
-        )
-        yield {
-            "kind": "request",
-            "agent": asked_of(body.seen)[0],
-            "tokens": tokens,
-            "hooks": hooks,
-        }
+        hooks = sum(count(text) for block in body.blocks for text in of_hooks(block.text))
+        yield {"kind": "request", "agent": asked_of(body.seen)[0], "tokens": tokens, "hooks": hooks}
 
 
 def of_hooks(text: str) -> Iterator[str]:
     """Yield the parts of a block of a request that hooks have put there."""
-    for reminder in re.findall(
-        r"<system-reminder>\n.*?</system-reminder>", text, re.DOTALL
-    ):
+    for reminder in re.findall(r"<system-reminder>\n.*?</system-reminder>", text, re.DOTALL):
         if BESIDE in reminder:
             yield reminder
     if text.startswith(INSTEAD):
@@ -193,24 +174,18 @@ def of_hooks(text: str) -> Iterator[str]:
 def transcripts(place: Place) -> Iterator[Record]:
     """Yield what the client's own files say: of each conversation its calls and its usage."""
     folder = os.path.join(place.home, ".claude", "projects")
-    paths = sorted(
-        os.path.join(at, name) for at, _, names in os.walk(folder) for name in names
-    )
+    paths = sorted(os.path.join(at, name) for at, _, names in os.walk(folder) for name in names)
     for path in paths:
         if not path.endswith(".jsonl"):
             continue
         lines = list(_lines(path))
         agent = _agent_of(lines)
         yield from (
-            {"kind": "call", "agent": agent, **call}
-            for call in _calls(lines, place.repository)
+            {"kind": "call", "agent": agent, **call} for call in _calls(lines, place.repository)
         )
         used = spent("claude-code", path)
         if used is not None:
-            usage = {
-                "tokens": used.usage.input_tokens,
-                "replied": used.usage.output_tokens,
-            }
+            usage = {"tokens": used.usage.input_tokens, "replied": used.usage.output_tokens}
             yield {"kind": "transcript", "agent": agent, "replies": used.turns, **usage}
 
 
@@ -228,9 +203,7 @@ def _blocks(lines: Sequence[dict[str, Any]], role: str) -> Iterator[dict[str, An
             continue
         content = message.get("content")
         yield from (
-            [{"type": "text", "text": content}]
-            if isinstance(content, str)
-            else content or ()
+            [{"type": "text", "text": content}] if isinstance(content, str) else content or ()
         )
 
 

@@ -43,25 +43,9 @@ def options(verb: argparse.ArgumentParser) -> None:
         help="which client; default: %(default)s",
     )
     add("--command", metavar="PATH", help="its program; else the one on the PATH")
-    add(
-        "--cells",
-        metavar="A,B",
-        help=f"these kinds of sessions; else all: {', '.join(CELLS)}",
-    )
-    add(
-        "--runs",
-        type=int,
-        default=RUNS,
-        metavar="N",
-        help="so many seeds; default: %(default)s",
-    )
-    add(
-        "--seed",
-        type=int,
-        default=1,
-        metavar="N",
-        help="the first seed; default: %(default)s",
-    )
+    add("--cells", metavar="A,B", help=f"these kinds of sessions; else all: {', '.join(CELLS)}")
+    add("--runs", type=int, default=RUNS, metavar="N", help="so many seeds; default: %(default)s")
+    add("--seed", type=int, default=1, metavar="N", help="the first seed; default: %(default)s")
     add(
         "--p-read",
         type=float,
@@ -76,12 +60,7 @@ def options(verb: argparse.ArgumentParser) -> None:
         metavar="X",
         help="chance that a finding is said with a wrong value; default: %(default)s",
     )
-    add(
-        "--out",
-        default="brain-suite",
-        metavar="DIR",
-        help="where to; default: %(default)s",
-    )
+    add("--out", default="brain-suite", metavar="DIR", help="where to; default: %(default)s")
     add(
         "--again",
         metavar="DIR",
@@ -106,19 +85,13 @@ def run(args: argparse.Namespace, count: Callable[[str], int]) -> int:
         open(os.devnull, "w") as nowhere,
         open(os.path.join(args.out, RECORDS), "w", encoding="utf-8") as file,
     ):
-        progress = Progress(
-            nowhere if args.quiet else sys.stderr, len(planned), time.monotonic
-        )
+        progress = Progress(nowhere if args.quiet else sys.stderr, len(planned), time.monotonic)
         for session_plan in planned:
             records_of = session.play(session_plan, count)
-            file.writelines(
-                f"{json.dumps(record, ensure_ascii=False)}\n" for record in records_of
-            )
+            file.writelines(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records_of)
             file.flush()
             records += records_of
-            progress.step(
-                f"{session_plan.cell.name} {session_plan.arm} {session_plan.seed}"
-            )
+            progress.step(f"{session_plan.cell.name} {session_plan.arm} {session_plan.seed}")
         progress.end()
     with open(os.path.join(args.out, FIGURES), "w", encoding="utf-8") as file:
         file.write(_text(records))
@@ -165,14 +138,10 @@ def _version(program: str) -> str:
 
 def _show(records: Sequence[session.Record]) -> int:
     """Print the table; the exit code says whether the witnesses agree."""
-    for line in figures.lines(
-        records, {cell.name: cell.about for cell in CELLS.values()}
-    ):
+    for line in figures.lines(records, {cell.name: cell.about for cell in CELLS.values()}):
         print(line)
     sessions = figures.sessions(records).values()
-    return (
-        MISSED if any(True for each in sessions for _ in figures.wrong(each)) else GOOD
-    )
+    return MISSED if any(True for each in sessions for _ in figures.wrong(each)) else GOOD
 
 
 def _again(folder: str) -> int:

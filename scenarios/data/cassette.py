@@ -29,10 +29,7 @@ _ASIDE = (
     ("TIME", re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")),
     ("FENCE", re.compile(r"(?<=memory-)[0-9a-f]{24}")),
     ("ENTRY", re.compile(r"\bsyn-\d{4}-\d\d-\d\d-\d{3,}\b")),
-    (
-        "PATH",
-        re.compile(r"(?<![\w./])/(?:tmp|home|root|Users|var|private)/[^\s\"'\\]+"),
-    ),
+    ("PATH", re.compile(r"(?<![\w./])/(?:tmp|home|root|Users|var|private)/[^\s\"'\\]+")),
 )
 _SECRETS = re.compile(
     r"\b(?:sk|pk|rk)-[A-Za-z0-9_-]{16,}|\bAIza[0-9A-Za-z_-]{30,}|\bgh[opsu]_[A-Za-z0-9]{20,}|\bxox[abp]-[A-Za-z0-9-]{10,}"
@@ -71,9 +68,7 @@ class Cassette:
         self.path, self.mode = path, mode
         self.hits = self.asked = 0
         self._secrets = [
-            value
-            for name, value in (env or {}).items()
-            if _KEYS.search(name) and len(value) >= 8
+            value for name, value in (env or {}).items() if _KEYS.search(name) and len(value) >= 8
         ]
         self._known: dict[str, list[Played]] = {}
         if path is not None:
@@ -91,12 +86,7 @@ class Cassette:
         elif not exists or self.mode == "all":
             with open(path, "w", encoding="utf-8") as file:
                 file.write(
-                    _dump(
-                        {
-                            "cassette": FORMAT,
-                            "aside": [name for name, _ in _ASIDE] + ["CALL"],
-                        }
-                    )
+                    _dump({"cassette": FORMAT, "aside": [name for name, _ in _ASIDE] + ["CALL"]})
                 )
 
     def find(self, request: Request) -> Played | None:
@@ -108,9 +98,7 @@ class Cassette:
             self.hits += 1
             return waiting.pop(0)
         if self.mode == "replay":
-            raise Missed(
-                f"{request.key}: this prompt is not on {self.path}: record it anew"
-            )
+            raise Missed(f"{request.key}: this prompt is not on {self.path}: record it anew")
         return None
 
     def keep(self, request: Request, played: Played, at: str) -> Played:
@@ -154,17 +142,11 @@ def canonical(request: Request) -> str:
     """Return the question in one form, whatever was different when it was asked: each such thing by
     its number.
     """
-    text = json.dumps(
-        asked(request), ensure_ascii=False, sort_keys=True, separators=(",", ":")
-    )
+    text = json.dumps(asked(request), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     for name, pattern in _ASIDE:
         text = _numbered(text, pattern, name)
     calls = [call.id for message in request.messages for call in message.calls]
-    return (
-        _numbered(text, re.compile("|".join(map(re.escape, calls))), "CALL")
-        if calls
-        else text
-    )
+    return _numbered(text, re.compile("|".join(map(re.escape, calls))), "CALL") if calls else text
 
 
 def _numbered(text: str, pattern: re.Pattern[str], name: str) -> str:
@@ -183,27 +165,21 @@ def asked(request: Request) -> dict[str, Any]:
         "system": request.system,
         "max_tokens": request.max_tokens,
         "messages": [_message(message) for message in request.messages],
-        "tools": [
-            [tool.name, tool.description, dict(tool.schema)] for tool in request.tools
-        ],
+        "tools": [[tool.name, tool.description, dict(tool.schema)] for tool in request.tools],
     }
 
 
 def _message(message: Message) -> dict[str, Any]:
     result: dict[str, Any] = {"role": message.role, "text": message.text}
     if message.calls:
-        result["calls"] = [
-            [call.id, call.name, dict(call.arguments)] for call in message.calls
-        ]
+        result["calls"] = [[call.id, call.name, dict(call.arguments)] for call in message.calls]
     if message.answers is not None:
         result |= {"answers": message.answers, "failed": message.failed}
     return result
 
 
 def _response(turn: Turn) -> dict[str, Any]:
-    calls = [
-        call._asdict() | {"arguments": dict(call.arguments)} for call in turn.calls
-    ]
+    calls = [call._asdict() | {"arguments": dict(call.arguments)} for call in turn.calls]
     return {"text": turn.text, "calls": calls, "stop": turn.stop, "native": turn.native}
 
 

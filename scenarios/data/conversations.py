@@ -14,13 +14,7 @@ from typing import Any, NamedTuple
 from scenarios.data.faults import fault
 
 ADVERSARIAL = "adversarial"
-CATEGORIES = {
-    1: "multi-hop",
-    2: "temporal",
-    3: "open-domain",
-    4: "single-hop",
-    5: ADVERSARIAL,
-}
+CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: ADVERSARIAL}
 MINUTE = 60_000_000
 _TURN = re.compile(r"D\d+:\d+")
 
@@ -70,9 +64,7 @@ def read(path: str) -> list[Conversation]:
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise BrokenConversations(f"{path}: {fault(error)}") from error
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise BrokenConversations(
-            f"{path}: holds no conversations with questions"
-        ) from error
+        raise BrokenConversations(f"{path}: holds no conversations with questions") from error
 
 
 def _conversation(sample: dict[str, Any]) -> Conversation:
@@ -87,9 +79,7 @@ def _conversation(sample: dict[str, Any]) -> Conversation:
 
 
 def _turns(conversation: dict[str, Any]) -> Iterator[Turn]:
-    numbers = sorted(
-        int(name[8:]) for name in conversation if re.fullmatch(r"session_\d+", name)
-    )
+    numbers = sorted(int(name[8:]) for name in conversation if re.fullmatch(r"session_\d+", name))
     for number in numbers:
         start = _time(conversation[f"session_{number}_date_time"])
         for number_in_session, turn in enumerate(conversation[f"session_{number}"]):
@@ -104,9 +94,7 @@ def _time(text: str) -> int:
 
 def _text(turn: dict[str, Any]) -> str:
     """Return the text of a turn, with the caption and search words of a shared picture."""
-    picture = " / ".join(
-        turn[name] for name in ("blip_caption", "query") if turn.get(name)
-    )
+    picture = " / ".join(turn[name] for name in ("blip_caption", "query") if turn.get(name))
     return f"{turn['text']} [{picture}]" if picture else str(turn["text"])
 
 

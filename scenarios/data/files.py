@@ -87,9 +87,7 @@ _TOP = (
     "arms", "kind",
     "facts", "agents", "tasks", "events", "background", "sizes", "gates", "grid", "params",
 )  # fmt: skip
-_GATE = re.compile(
-    r"([a-z_0-9.]+)(?:\[([a-z_0-9=.,]+)\])? *(==|>=|<=|>|<) *(-?[0-9.]+)"
-)
+_GATE = re.compile(r"([a-z_0-9.]+)(?:\[([a-z_0-9=.,]+)\])? *(==|>=|<=|>|<) *(-?[0-9.]+)")
 
 
 def _unfit(name: str, usual: object, value: object) -> str | None:
@@ -97,11 +95,7 @@ def _unfit(name: str, usual: object, value: object) -> str | None:
     meant.
     """
     if name in PARAMETERS and PARAMETERS[name].what.startswith("chance"):
-        chance = (
-            isinstance(value, int | float)
-            and not isinstance(value, bool)
-            and 0 <= value <= 1
-        )
+        chance = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
         return None if chance else f"{name} is {value!r}: write a chance from 0 to 1"
     if isinstance(usual, bool) or not isinstance(usual, int | float):
         return None
@@ -115,27 +109,21 @@ def _unfit(name: str, usual: object, value: object) -> str | None:
 class _Reader:
     """One file on its way to a scenario; problems are collected, so that all are told."""
 
-    def __init__(
-        self, fields: Mapping[str, Any], cell: dict[str, Any], digest: str
-    ) -> None:
+    def __init__(self, fields: Mapping[str, Any], cell: dict[str, Any], digest: str) -> None:
         self.problems: list[str] = []
         self.cell, self.digest = cell, digest
         own = fields.get("params") or {}
         own = own if isinstance(own, dict) else {}
         kind = (own | cell).get("agents", IDEAL)
         if kind not in AGENTS:
-            self.problems.append(
-                f"agents: must be one of {', '.join(AGENTS)}, not {kind}"
-            )
+            self.problems.append(f"agents: must be one of {', '.join(AGENTS)}, not {kind}")
         self.params = agents_as(kind) | own
         for name in set(cell) - set(self.params):
             self.problems.append(
                 f"{name} is no parameter of this scenario: {', '.join(sorted(self.params))}"
             )
         unfit = [
-            problem
-            for name in cell
-            if (problem := _unfit(name, self.params.get(name), cell[name]))
+            problem for name in cell if (problem := _unfit(name, self.params.get(name), cell[name]))
         ]
         if unfit:
             raise BrokenScenario("; ".join(unfit))
@@ -153,22 +141,15 @@ class _Reader:
         scenario = self._made(fields)
         self.problems += _unresolved(scenario)
         if self.problems:
-            raise BrokenScenario(
-                f"{fields.get('id', 'scenario')}: " + "; ".join(self.problems)
-            )
+            raise BrokenScenario(f"{fields.get('id', 'scenario')}: " + "; ".join(self.problems))
         return scenario
 
     def _made(self, fields: Mapping[str, Any]) -> Scenario:
         sizes = self._record(
-            Sizes,
-            fields.get("sizes") or {},
-            "sizes",
-            dict.fromkeys(Sizes._fields, self._size),
+            Sizes, fields.get("sizes") or {}, "sizes", dict.fromkeys(Sizes._fields, self._size)
         )
         readers = {"namespaces": self._names, "by": self._names, "tokens": self._size}
-        background = self._record(
-            Background, fields.get("background") or {}, "background", readers
-        )
+        background = self._record(Background, fields.get("background") or {}, "background", readers)
         grid = [axis for axis in self._list(fields, "grid") if isinstance(axis, dict)]
         return Scenario(
             str(fields.get("id", "")),
@@ -185,10 +166,7 @@ class _Reader:
             tuple(self._facts()),
             tuple(self._agents()),
             tuple(self._jobs()),
-            tuple(
-                self._record(Happening, event, "events")
-                for event in self._repeated("events")
-            ),
+            tuple(self._record(Happening, event, "events") for event in self._repeated("events")),
             background,
             sizes,
             tuple(self._gates()),
@@ -200,9 +178,7 @@ class _Reader:
 
     def _facts(self) -> Iterator[Fact]:
         for item in self._repeated("facts"):
-            yield self._record(
-                Fact, item, f"fact {item.get('id')}", {"cost": self._cost}
-            )
+            yield self._record(Fact, item, f"fact {item.get('id')}", {"cost": self._cost})
 
     def _agents(self) -> Iterator[Member]:
         readers: dict[str, Callable[[Any], Any]] = dict.fromkeys(
@@ -253,10 +229,7 @@ class _Reader:
         for name in names:
             if name in given:
                 values[name] = self._typed(
-                    (more or {}).get(name),
-                    defaults.get(name),
-                    given[name],
-                    f"{where}: {name}",
+                    (more or {}).get(name), defaults.get(name), given[name], f"{where}: {name}"
                 )
             elif name not in defaults:
                 self.problems.append(f"{where}: {name} is missing")
@@ -280,11 +253,7 @@ class _Reader:
         except (TypeError, ValueError, KeyError) as error:
             self.problems.append(f"{where}: {value!r}: {error}")
             return default
-        return (
-            value
-            if value is None or isinstance(value, int | float)
-            else str(value).strip()
-        )
+        return value if value is None or isinstance(value, int | float) else str(value).strip()
 
     def _size(self, value: Any) -> Size:
         if isinstance(value, int | float):
@@ -326,29 +295,23 @@ class _Reader:
                 self.problems.append(f"{name}: {item!r} is not `name: value` pairs")
                 continue
             plain = {
-                key: value
-                for key, value in item.items()
-                if key not in ("count", "each", "every")
+                key: value for key, value in item.items() if key not in ("count", "each", "every")
             }
             replacements = item.get("each") or [None] * int(item.get("count", 1))
             numbered = "count" in item or "each" in item
             for i, replacement in enumerate(replacements, 1):
                 late = (
-                    {"at": plain.get("at", 0) + item["every"] * (i - 1)}
-                    if "every" in item
-                    else {}
+                    {"at": plain.get("at", 0) + item["every"] * (i - 1)} if "every" in item else {}
                 )
                 yield _put(
-                    plain | late,
-                    {"i": str(i), "each": str(replacement)} if numbered else {},
+                    plain | late, {"i": str(i), "each": str(replacement)} if numbered else {}
                 )
 
     def _filled(self, value: Any) -> Any:
         """Return the tree with every `$name` replaced by the parameter."""
         if isinstance(value, dict):
             return {
-                key: item if key == "params" else self._filled(item)
-                for key, item in value.items()
+                key: item if key == "params" else self._filled(item) for key, item in value.items()
             }
         if isinstance(value, list):
             return [self._filled(item) for item in value]
@@ -359,14 +322,10 @@ class _Reader:
             return self.params[value[1:]]
         return value
 
-    def _known(
-        self, given: Mapping[str, Any], names: Iterable[str], where: str
-    ) -> None:
+    def _known(self, given: Mapping[str, Any], names: Iterable[str], where: str) -> None:
         for name in given:
             if name not in tuple(names):
-                self.problems.append(
-                    f"{where}: {name} is not known; there are {', '.join(names)}"
-                )
+                self.problems.append(f"{where}: {name} is not known; there are {', '.join(names)}")
 
 
 def _put(value: Any, replacements: Mapping[str, str]) -> Any:
@@ -385,14 +344,12 @@ def _put(value: Any, replacements: Mapping[str, str]) -> Any:
 
 def _unresolved(scenario: Scenario) -> Iterator[str]:
     facts, agents, jobs = (
-        [item.id for item in items]
-        for items in (scenario.facts, scenario.agents, scenario.jobs)
+        [item.id for item in items] for items in (scenario.facts, scenario.agents, scenario.jobs)
     )
     yield from _wrong_words(scenario)
     for kind, ids in (("fact", facts), ("agent", agents), ("task", jobs)):
         yield from (
-            f"two {kind}s are called {id}"
-            for id in sorted({id for id in ids if ids.count(id) > 1})
+            f"two {kind}s are called {id}" for id in sorted({id for id in ids if ids.count(id) > 1})
         )
     for fact in scenario.facts:
         if fact.value not in VALUES:
@@ -431,9 +388,7 @@ def _wrong_deciders(fact: Fact, agents: list[str]) -> Iterator[str]:
         yield f"fact {fact.id}: also_by needs decided_by, and another agent"
 
 
-def _wrong_with(
-    job: Job, facts: list[str], agents: list[str], jobs: list[str]
-) -> Iterator[str]:
+def _wrong_with(job: Job, facts: list[str], agents: list[str], jobs: list[str]) -> Iterator[str]:
     if job.agent not in agents:
         yield f"task {job.id}: there is no agent {job.agent}"
     if job.given is not None and job.given not in jobs:
@@ -458,11 +413,7 @@ def _wrong_with(
 def _cycles(jobs: Iterable[Job]) -> Iterator[str]:
     jobs = list(jobs)
     before = {
-        job.id: {
-            id
-            for glob in job.after
-            for id in matching(glob, [each.id for each in jobs])
-        }
+        job.id: {id for glob in job.after for id in matching(glob, [each.id for each in jobs])}
         for job in jobs
     }
     while free := {id for id, earlier in before.items() if not earlier & set(before)}:

@@ -231,9 +231,7 @@ def runs(lines: Iterable[str]) -> Iterator[Run]:
 
 def checked(run: Run) -> Run:
     """Return this run; BrokenLedger where its lines would be none."""
-    (runs_found,) = _runs(
-        _known(number, event) for number, event in enumerate(run.events, 1)
-    )
+    (runs_found,) = _runs(_known(number, event) for number, event in enumerate(run.events, 1))
     return runs_found
 
 
@@ -267,9 +265,7 @@ def _known(number: int, event: Event) -> Event:
         if event["kind"] not in KINDS or not isinstance(event["t"], int):
             raise BrokenLedger(f"line {number}: {event['kind']!r} is no kind of event")
         if event["kind"] == "begin" and event["format"] != FORMAT:
-            raise BrokenLedger(
-                f"line {number}: the format is {event['format']}, not {FORMAT}"
-            )
+            raise BrokenLedger(f"line {number}: the format is {event['format']}, not {FORMAT}")
     except (KeyError, TypeError) as error:
         raise BrokenLedger(f"line {number}: {fault(error)}") from error
     return event

@@ -52,11 +52,7 @@ class Parameters(NamedTuple):
     @property
     def values(self) -> dict[str, float]:
         """Return the parameters that were measured."""
-        return {
-            name: one.value
-            for name, one in self.estimates.items()
-            if one.value is not None
-        }
+        return {name: one.value for name, one in self.estimates.items() if one.value is not None}
 
 
 def dump(parameters: Parameters) -> str:
@@ -67,9 +63,7 @@ def dump(parameters: Parameters) -> str:
         "params": params,
         "details": dict(parameters.details),
     }
-    return (
-        json.dumps({"schema": SCHEMA, **sections}, ensure_ascii=False, indent=1) + "\n"
-    )
+    return json.dumps({"schema": SCHEMA, **sections}, ensure_ascii=False, indent=1) + "\n"
 
 
 def load(path: str) -> Parameters:
@@ -102,9 +96,7 @@ def load(path: str) -> Parameters:
 
 def _estimate(path: str, name: str, given: object) -> Estimate:
     fields = given if isinstance(given, Mapping) else {"value": given}
-    value, lo, hi = (
-        _share(path, name, fields.get(end)) for end in ("value", "lo", "hi")
-    )
+    value, lo, hi = (_share(path, name, fields.get(end)) for end in ("value", "lo", "hi"))
     n = fields.get("n", 0)
     return Estimate(value, lo, hi, n if isinstance(n, int) else 0)
 
@@ -112,12 +104,6 @@ def _estimate(path: str, name: str, given: object) -> Estimate:
 def _share(path: str, name: str, value: object) -> float | None:
     if value is None:
         return None
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float)
-        or not 0 <= value <= 1
-    ):
-        raise BrokenParameters(
-            f"{path}: {name} is {value!r}: write a number from 0 to 1"
-        )
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise BrokenParameters(f"{path}: {name} is {value!r}: write a number from 0 to 1")
     return round(float(value), DIGITS)

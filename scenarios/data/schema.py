@@ -75,9 +75,7 @@ OF_MEMORY = frozenset(
 def agents_as(kind: str) -> dict[str, Any]:
     """Return the parameters of agents of this kind, ideal or degraded."""
     return {
-        name: one.degraded
-        if kind == DEGRADED and one.degraded is not None
-        else one.value
+        name: one.degraded if kind == DEGRADED and one.degraded is not None else one.value
         for name, one in PARAMETERS.items()
     } | {"agents": kind}
 

@@ -44,9 +44,7 @@ class Texts:
 
     def sent(self, pieces: Iterable[Piece]) -> list[Reference]:
         return [
-            [piece.label, int(piece.first), self.keep(piece.text)]
-            for piece in pieces
-            if piece.text
+            [piece.label, int(piece.first), self.keep(piece.text)] for piece in pieces if piece.text
         ]
 
     def said(self, pieces: Iterable[Piece]) -> list[Reference]:
@@ -72,16 +70,11 @@ def keeping(folder: str) -> Iterator[Callable[[Mapping[str, str]], None]]:
     """
     path, written = os.path.join(folder, FILE), set[str]()
     try:
-        with (
-            open(f"{path}.new", "wb") as raw,
-            gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed,
-        ):
+        with open(f"{path}.new", "wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed:
 
             def add(texts: Mapping[str, str]) -> None:
                 for name in (name for name in texts if name not in written):
-                    line = json.dumps(
-                        {"sha256": name, "text": texts[name]}, separators=(",", ":")
-                    )
+                    line = json.dumps({"sha256": name, "text": texts[name]}, separators=(",", ":"))
                     packed.write(f"{line}\n".encode())
                     written.add(name)
 
@@ -128,9 +121,7 @@ def recount(path: str) -> Recount | None:
     """Count every segment of a ledger again from the texts beside it; None where its runs were
     played without keeping them."""
     runs = ledger.runs(ledger.lines(path))
-    referring = [
-        run for run in runs if any("texts" in event for event in run.of("prompt"))
-    ]
+    referring = [run for run in runs if any("texts" in event for event in run.of("prompt"))]
     if not referring:
         return None
     if not os.path.exists(beside(path)):
@@ -170,15 +161,10 @@ def _recounted(run: Run, counts: Mapping[str, int]) -> Iterator[tuple[int, list[
             f" {event['run']}/{event['step']} {event['kind']}"
         )
         if lost:
-            yield (
-                0,
-                [f"{location}: no text has the sha256 {name[:16]}" for name in lost],
-            )
+            yield (0, [f"{location}: no text has the sha256 {name[:16]}" for name in lost])
             continue
         if event["kind"] == "prompt":
-            recounted = [
-                [label, 0, *names] for label, _, *names in labels.get(event["run"], ())
-            ]
+            recounted = [[label, 0, *names] for label, _, *names in labels.get(event["run"], ())]
             sums = _sums([*recounted, *references], counts)
             labels.setdefault(event["run"], []).extend(references)
         else:
@@ -200,9 +186,7 @@ def _recounted(run: Run, counts: Mapping[str, int]) -> Iterator[tuple[int, list[
         )
 
 
-def _sums(
-    references: Iterable[Reference], counts: Mapping[str, int]
-) -> dict[tuple[str, int], int]:
+def _sums(references: Iterable[Reference], counts: Mapping[str, int]) -> dict[tuple[str, int], int]:
     sums: Sums[tuple[str, int]] = Sums()
     for label, first, name, *less in references:
         sums[label, first] += counts[name] - sum(counts[amount] for amount in less)

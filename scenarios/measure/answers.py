@@ -31,27 +31,15 @@ def figures(run: Run) -> dict[str, float]:
             continue
         best = _best(before)
         versions = _shown(
-            run,
-            action,
-            {str(answer["version"]) for answer in before},
-            before[-1]["t"],
+            run, action, {str(answer["version"]) for answer in before}, before[-1]["t"]
         )
         if len(best) == 1 and (versions or _shown(run, action, best, 0)):
             higher.append(action["used"] in best)
         elif len(best) > 1 and versions:
-            results.append(
-                any(best & set(prompt.get("disputed", ())) for prompt in versions)
-            )
+            results.append(any(best & set(prompt.get("disputed", ())) for prompt in versions))
             newest.append(action["used"] == before[-1]["version"])
-    result = {
-        "answers.unequal": float(len(higher)),
-        "answers.equal": float(len(results)),
-    }
-    shares = {
-        "answers.higher": higher,
-        "answers.told": results,
-        "answers.newest": newest,
-    }
+    result = {"answers.unequal": float(len(higher)), "answers.equal": float(len(results))}
+    shares = {"answers.higher": higher, "answers.told": results, "answers.newest": newest}
     return result | {name: fmean(cases) for name, cases in shares.items() if cases}
 
 

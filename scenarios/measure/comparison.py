@@ -37,20 +37,14 @@ def table(study: Study, scenarios: Mapping[str, Table]) -> list[Table]:
             if row is not None:
                 rows.append(row)
     return sorted(
-        rows,
-        key=lambda row: (
-            study.scenarios.index(row["scenario"]),
-            row["agents"] != DEGRADED,
-        ),
+        rows, key=lambda row: (study.scenarios.index(row["scenario"]), row["agents"] != DEGRADED)
     )
 
 
 def imperfect(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return in what agents of these parameters are not ideal."""
     names = [
-        name
-        for name, one in PARAMETERS.items()
-        if one.degraded is not None or name == "claims"
+        name for name, one in PARAMETERS.items() if one.degraded is not None or name == "claims"
     ]
     return {
         name: params[name]
@@ -63,18 +57,11 @@ def _cells(study: Study, scenario: str) -> list[str]:
     """Return the first cell, and those that differ from it in nothing but the agents."""
     base = study.base(scenario)
     cells = [cell for cell in study.names(scenario) if cell != base]
-    return [
-        base,
-        *(cell for cell in cells if study.varied(scenario, cell) <= {"agents"}),
-    ]
+    return [base, *(cell for cell in cells if study.varied(scenario, cell) <= {"agents"})]
 
 
 def _row(
-    study: Study,
-    scenario: str,
-    cell: str,
-    kinds: Mapping[str, str],
-    params: Mapping[str, Any],
+    study: Study, scenario: str, cell: str, kinds: Mapping[str, str], params: Mapping[str, Any]
 ) -> Table | None:
     arms = [arm for arm in study.arms(scenario, cell) if study.of(scenario, arm, cell)]
     product = next((arm for arm in arms if kinds.get(arm) == PRODUCT), None)
@@ -101,9 +88,7 @@ def _row(
         "beside": comparisons,
         "best": study.best(scenario, "tokens", cell),
         "best_usd": study.best(scenario, "usd", cell),
-        "figures": {
-            name: interval_fields(figures[name]) for name in FIGURES if name in figures
-        },
+        "figures": {name: interval_fields(figures[name]) for name in FIGURES if name in figures},
         "runs": {
             name: _range(runs[product], name)
             for name in ("co_task", "co_memory")
@@ -117,11 +102,7 @@ def _same_seeds(
 ) -> dict[str, list[Sample]]:
     """Return the runs of each arm, of those seeds that all of them have."""
     runs = {
-        arm: {
-            run.seed: run
-            for run in study.of(scenario, arm, cell)
-            if run.tally["tokens"]
-        }
+        arm: {run.seed: run for run in study.of(scenario, arm, cell) if run.tally["tokens"]}
         for arm in arms
     }
     seeds = sorted(set.intersection(*(set(group) for group in runs.values())))
@@ -130,9 +111,7 @@ def _same_seeds(
 
 def _bar(runs: Sequence[Sample]) -> Table:
     values = {
-        unit: interval_fields(
-            statistics.interval([run.tally.get(unit, 0.0) for run in runs])
-        )
+        unit: interval_fields(statistics.interval([run.tally.get(unit, 0.0) for run in runs]))
         for unit in ("tokens", "usd")
     }
     return {**values, "success": rounded(fmean(_success(run) for run in runs))}

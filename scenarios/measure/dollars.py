@@ -85,10 +85,7 @@ def in_ledger() -> dict[str, dict[str, Any]]:
 def prices_of(begin: Event) -> Mapping[str, Prices]:
     """Return the prices that a run was played at, by the name of their model."""
     listed = begin.get("prices", {})
-    return {
-        name: Prices(**listed[name]) if name in listed else MODELS[name]
-        for name in MODELS
-    }
+    return {name: Prices(**listed[name]) if name in listed else MODELS[name] for name in MODELS}
 
 
 def calls(events: Iterable[Event], prices: Prices) -> Iterator[tuple[Event, Cost]]:
@@ -133,10 +130,7 @@ def spent(run: Run) -> dict[str, float]:
 
 
 def _all(run: Run, prices: Prices) -> float:
-    total = sum(
-        cost.dollars(prices)
-        for _, cost in calls(run.of("prompt", "completion"), prices)
-    )
+    total = sum(cost.dollars(prices) for _, cost in calls(run.of("prompt", "completion"), prices))
     for relay in run.of("relay"):
         cached = relay.get("cached", 0)
         total += Cost(cached, 0, relay["read"] - cached, relay["wrote"]).dollars(prices)

@@ -24,13 +24,7 @@ from scenarios.measure.study import BEST, ISOLATED, MARGIN, SUCCESS, UNITS, Stud
 # missed.
 FIRST = frozenset(("needed_recall", "task_success", "success", *SUCCESS))
 SAVINGS = frozenset(
-    (
-        "net_saving",
-        "usd_saving",
-        "saving_vs_broadcast",
-        "context_reduction",
-        *BEST.values(),
-    )
+    ("net_saving", "usd_saving", "saving_vs_broadcast", "context_reduction", *BEST.values())
 )
 DIGITS = 9
 Table = dict[str, Any]
@@ -86,11 +80,7 @@ def found(study: Study, thresholds: Sequence[Threshold]) -> Findings:
 def _best_rivals(study: Study, scenario: str) -> Iterator[Table]:
     arm = study.gated(scenario)
     for cell in study.names(scenario):
-        if (
-            arm is not None
-            and study.rivals
-            and set(study.arms(scenario, cell)) & set(study.rivals)
-        ):
+        if arm is not None and study.rivals and set(study.arms(scenario, cell)) & set(study.rivals):
             for unit in UNITS:
                 yield {
                     "scenario": scenario,
@@ -109,12 +99,7 @@ def _equal(study: Study, scenario: str) -> Iterator[Table]:
         groups: list[list[str]] = []
         for arm in study.arms(scenario, cell):
             group = next(
-                (
-                    group
-                    for group in groups
-                    if _same(study, scenario, cell, group[0], arm)
-                ),
-                None,
+                (group for group in groups if _same(study, scenario, cell, group[0], arm)), None
             )
             groups.append([arm]) if group is None else group.append(arm)
         yield from (
@@ -169,16 +154,11 @@ def _compared(study: Study, scenario: str, arm: str) -> Table:
     saving = study.saving(scenario, arm, ISOLATED)
     ratios = [math.log(one.tally["tokens"] / two.tally["tokens"]) for one, two in pairs]
     ours, theirs = (
-        [pair[side].figures.get("task_success", 0.0) for pair in pairs]
-        for side in (0, 1)
+        [pair[side].figures.get("task_success", 0.0) for pair in pairs] for side in (0, 1)
     )
     success = statistics.non_inferior(ours, theirs, MARGIN)
     flips = _flips(
-        study,
-        scenario,
-        arm,
-        "net_saving",
-        lambda there: (there.value > 0) != (saving.value > 0),
+        study, scenario, arm, "net_saving", lambda there: (there.value > 0) != (saving.value > 0)
     )
     return {
         "scenario": scenario,
@@ -196,11 +176,7 @@ def _compared(study: Study, scenario: str, arm: str) -> Table:
 
 
 def _flips(
-    study: Study,
-    scenario: str,
-    arm: str,
-    metric: str,
-    other: Callable[[Interval], bool],
+    study: Study, scenario: str, arm: str, metric: str, other: Callable[[Interval], bool]
 ) -> list[str]:
     """Return the cells of the sensitivity grid in which a figure says the opposite."""
     figures = (
@@ -218,17 +194,10 @@ def _verdicts(study: Study, thresholds: Sequence[Threshold]) -> list[Table]:
     missed: dict[tuple[str, str], list[str]] = {}
     for threshold, verdict in zip(thresholds, verdicts, strict=True):
         if threshold.metric in FIRST and verdict["met"] is False:
-            missed.setdefault((threshold.scenario, threshold.cell), []).append(
-                threshold.text
-            )
+            missed.setdefault((threshold.scenario, threshold.cell), []).append(threshold.text)
     for threshold, verdict in zip(thresholds, verdicts, strict=True):
         first = missed.get((threshold.scenario, threshold.cell))
-        if (
-            first
-            and threshold.metric in SAVINGS
-            and threshold.op in (">", ">=")
-            and verdict["met"]
-        ):
+        if first and threshold.metric in SAVINGS and threshold.op in (">", ">=") and verdict["met"]:
             verdict |= {"met": False, "first": first}
     return verdicts
 
@@ -239,12 +208,7 @@ def _verdict(study: Study, threshold: Threshold) -> Table:
     comes out the other way.
     """
     scenario, arm, metric = threshold.scenario, threshold.arm, threshold.metric
-    table: Table = {
-        "scenario": scenario,
-        "gate": threshold.text,
-        "arm": arm,
-        "metric": metric,
-    }
+    table: Table = {"scenario": scenario, "gate": threshold.text, "arm": arm, "metric": metric}
     cell = threshold.cell or study.base(scenario)
     if not study.of(scenario, arm, cell):
         return table | {
@@ -257,13 +221,7 @@ def _verdict(study: Study, threshold: Threshold) -> Table:
     value = study.figures(scenario, arm, cell).get(metric)
     if value is None and metric in BEST.values() and study.ablest(scenario, cell):
         why = "no rival does as many tasks right"
-        return table | {
-            "met": True,
-            "why": why,
-            "fragile": False,
-            "flips": [],
-            "cells": {},
-        }
+        return table | {"met": True, "why": why, "fragile": False, "flips": [], "cells": {}}
     if value is None:
         return table | {
             "met": False,
@@ -275,13 +233,7 @@ def _verdict(study: Study, threshold: Threshold) -> Table:
     is_met = threshold.met(value.value)
     rows = [row[metric] for row in study.rows(scenario, arm, cell) if metric in row]
     flips = (
-        _flips(
-            study,
-            scenario,
-            arm,
-            metric,
-            lambda there: threshold.met(there.value) != is_met,
-        )
+        _flips(study, scenario, arm, metric, lambda there: threshold.met(there.value) != is_met)
         if not threshold.cell
         else []
     )
@@ -307,10 +259,7 @@ def _in_cells(study: Study, threshold: Threshold) -> Iterator[tuple[str, Table]]
         value = study.figures(scenario, arm, cell).get(metric) if played else None
         if value is not None:
             n = sum(metric in row for row in study.rows(scenario, arm, cell))
-            yield (
-                cell,
-                {**interval_fields(value), "n": n, "met": threshold.met(value.value)},
-            )
+            yield (cell, {**interval_fields(value), "n": n, "met": threshold.met(value.value)})
 
 
 def sensitivity(study: Study, scenario: str) -> list[str]:
@@ -326,9 +275,7 @@ def surface(study: Study, scenario: str) -> list[str]:
     team's size, say.
     """
     return [
-        cell
-        for cell in study.names(scenario)
-        if not study.varied(scenario, cell) & set(PARAMETERS)
+        cell for cell in study.names(scenario) if not study.varied(scenario, cell) & set(PARAMETERS)
     ]
 
 

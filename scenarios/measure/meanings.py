@@ -40,15 +40,13 @@ MEANINGS: Mapping[str, str] = {
     "memory_participation": "share of agents with an entry rendered or read, and one written",
     "discoveries": "facts that agents found out by themselves",
     "redundancy": (
-        "share of these that stood in a live entry, readable by the agent, before it"
-        " began"
+        "share of these that stood in a live entry, readable by the agent, before it began"
     ),
     "concurrent": "share of these that another was finding out at that time",
     "duplicate_work": "findings beyond the first of each value, ÷ all findings",
     "redundant_token_share": "tokens of the redundant ones' observations ÷ W",
     "seen_before_work": (
-        "of the needed results of other tasks, the share that the agent was shown before"
-        " it worked"
+        "of the needed results of other tasks, the share that the agent was shown before it worked"
     ),
     "context_reduction": "1 - tokens of views and searches ÷ tokens of live entries, all spawns",
     "view_reduction": "the same, for the view alone",
@@ -64,8 +62,7 @@ MEANINGS: Mapping[str, str] = {
         " result had given"
     ),
     "stale_after_delivery": (
-        "of the actions of agents that had been told, the share that used a value of"
-        " before"
+        "of the actions of agents that had been told, the share that used a value of before"
     ),
     "exposure": (
         "seconds from a change until an agent that uses the fact was first shown the new"
@@ -77,8 +74,7 @@ MEANINGS: Mapping[str, str] = {
     ),
     "wake_latency_max": "the longest of these",
     "wake_turns": (
-        "prompts of that agent after the write, up to and with the one that holds it, on"
-        " average"
+        "prompts of that agent after the write, up to and with the one that holds it, on average"
     ),
     "wake_delivery": (
         "of the agents that an entry was for and that had a session later, the share that"
@@ -94,17 +90,14 @@ MEANINGS: Mapping[str, str] = {
     "blocker_mttr": "seconds until then, on average",
     "lost_results": "results of runs that no entry holds",
     "answers.unequal": (
-        "actions on what two had decided otherwise, one with more authority, after either"
-        " was shown"
+        "actions on what two had decided otherwise, one with more authority, after either was shown"
     ),
     "answers.higher": "of these, the share that used the answer of higher authority",
     "answers.equal": (
-        "actions on what two of equal authority had decided otherwise, after either was"
-        " shown"
+        "actions on what two of equal authority had decided otherwise, after either was shown"
     ),
     "answers.told": (
-        "of these, the share before which the agent was told that the answers are in"
-        " dispute"
+        "of these, the share before which the agent was told that the answers are in dispute"
     ),
     "answers.newest": "of these, the share that used the newer answer",
     "relay_loss": "of the facts that a manager passed on, the share that was lost or changed",
@@ -113,8 +106,7 @@ MEANINGS: Mapping[str, str] = {
     "fact_retention": "queries that were answered after consolidation ÷ before",
     "asr_stored": "of the poisoned entries, the share that was stored",
     "asr_view": (
-        "of the poisoned entries, the share that stood in a prompt outside of its"
-        " quotation"
+        "of the poisoned entries, the share that stood in a prompt outside of its quotation"
     ),
     "asr_act": "of the poisoned entries, the share that was acted on",
     "asr_act.": "the same for each way of poisoning",
@@ -130,6 +122,4 @@ def meaning(name: str) -> str:
     for suffix, how in COUNTED.items():
         if name.endswith(suffix):
             return meaning(name.removesuffix(suffix)).removesuffix(", billed") + how
-    return (
-        MEANINGS[name] if name in MEANINGS else MEANINGS[f"{name.partition('.')[0]}."]
-    )
+    return MEANINGS[name] if name in MEANINGS else MEANINGS[f"{name.partition('.')[0]}."]

@@ -33,12 +33,7 @@ AGAIN = 0.1  # what a token costs that a provider's cache holds, of its price
 def measured(run: Run, own: Figures | None = None) -> Figures:
     """Return the figures of one run; `own` is what it is tallied to, where that is known."""
     own = own or tally(run)
-    figures = (
-        _tokens(run, own)
-        | _success(run, own)
-        | _participation(run)
-        | _redundancy(run, own)
-    )
+    figures = _tokens(run, own) | _success(run, own) | _participation(run) | _redundancy(run, own)
     for measure in (
         _recall,
         _actions,
@@ -52,9 +47,7 @@ def measured(run: Run, own: Figures | None = None) -> Figures:
         figures |= measure(run)
     figures |= _nightly_figures(run)
     for probe in run.of("probe"):
-        values = (
-            probe["value"] if isinstance(probe["value"], dict) else {"": probe["value"]}
-        )
+        values = probe["value"] if isinstance(probe["value"], dict) else {"": probe["value"]}
         figures |= {
             f"probe.{probe['name']}{f'.{key}' if key else ''}": float(value)
             for key, value in values.items()
@@ -64,15 +57,11 @@ def measured(run: Run, own: Figures | None = None) -> Figures:
 
 def compared(run: Run, isolated: Run | None, broadcast: Run | None = None) -> Figures:
     """Return the figures of a run beside others of the same seed and cell."""
-    tallies = (
-        other if other is None else tally(other) for other in (isolated, broadcast)
-    )
+    tallies = (other if other is None else tally(other) for other in (isolated, broadcast))
     return beside(tally(run), *tallies)
 
 
-def beside(
-    own: Figures, isolated: Figures | None, broadcast: Figures | None = None
-) -> Figures:
+def beside(own: Figures, isolated: Figures | None, broadcast: Figures | None = None) -> Figures:
     """Return the figures of a run beside others of its seed and cell, from the figures of each."""
     figures: Figures = {}
     if isolated is not None and own["tokens"] and isolated["tokens"]:
@@ -96,14 +85,8 @@ def tally(run: Run) -> Figures:
     `_unique` and `_discounted`; and dollars, as `dollars.spent` has them.
     """
     sums: Counter[str] = Counter()
-    coordinates = {
-        event["run"]: event["role"] in COORDINATORS for event in run.of("spawn")
-    }
-    cut = {
-        (event["run"], event["step"])
-        for event in run.of("completion")
-        if event["interrupted"]
-    }
+    coordinates = {event["run"]: event["role"] in COORDINATORS for event in run.of("spawn")}
+    cut = {(event["run"], event["step"]) for event in run.of("completion") if event["interrupted"]}
     for event in run.of("prompt", "completion"):
         thrown = (event["run"], event["step"]) in cut
         plans = coordinates.get(event["run"], False)
@@ -147,9 +130,7 @@ def by_label(run: Run) -> dict[str, int]:
 
 
 def _tokens(run: Run, own: Figures) -> Figures:
-    figures = {
-        name: own[name] for name in ("tokens", "tokens_unique", "tokens_discounted")
-    }
+    figures = {name: own[name] for name in ("tokens", "tokens_unique", "tokens_discounted")}
     for suffix in ("", *COUNTINGS):
         work, memory, planning = (own[f"{purpose}{suffix}"] for purpose in PARTS[:3])
         if work:
@@ -159,10 +140,7 @@ def _tokens(run: Run, own: Figures) -> Figures:
         figures[f"co_total{suffix}"] = (
             (memory + planning) / (work + memory + planning) if own["tokens"] else 0.0
         )
-    figures |= {
-        f"tokens.{label}": float(tokens)
-        for label, tokens in sorted(by_label(run).items())
-    }
+    figures |= {f"tokens.{label}": float(tokens) for label, tokens in sorted(by_label(run).items())}
     figures |= {name: own[name] for name in own if name.partition("_")[0] == "usd"}
     figures["turns"] = float(len(run.of("completion")))
     figures["seconds"] = run.events[-1]["elapsed"] / 1_000
@@ -188,16 +166,11 @@ def _participation(run: Run) -> Figures:
     """Return the share of agents with a run that were shown an entry, and that wrote one."""
     took_part = {event["agent"] for event in run.of("spawn")}
     readers = {
-        event["agent"]
-        for event in run.of("spawn", "prompt", "read", "search")
-        if event["ids"]
+        event["agent"] for event in run.of("spawn", "prompt", "read", "search") if event["ids"]
     }
-    wrote = {
-        event["agent"] for event in run.of("write") if event["source"] != "scenario"
-    }
+    wrote = {event["agent"] for event in run.of("write") if event["source"] != "scenario"}
     return share(
-        "memory_participation",
-        (agent in readers and agent in wrote for agent in took_part),
+        "memory_participation", (agent in readers and agent in wrote for agent in took_part)
     )
 
 
@@ -215,9 +188,7 @@ def _redundancy(run: Run, own: Figures) -> Figures:
         "discoveries": float(len(discoveries)),
         "duplicate_work": fmean(repeated) if repeated else 0.0,
     }
-    figures["redundancy"] = (
-        fmean(event["known"] for event in discoveries) if discoveries else 0.0
-    )
+    figures["redundancy"] = fmean(event["known"] for event in discoveries) if discoveries else 0.0
     figures["concurrent"] = (
         fmean(event["concurrent"] for event in discoveries) if discoveries else 0.0
     )
@@ -264,11 +235,7 @@ def _recall(run: Run) -> Figures:
             current = version(fact, spawn["t"])
             viewed.append(current in first)
             counts.append(current in ever)
-        before += [
-            version(fact, spawn["t"]) in early
-            for fact in spawn["needs"]
-            if fact in makers
-        ]
+        before += [version(fact, spawn["t"]) in early for fact in spawn["needs"] if fact in makers]
         needs = {version(fact, spawn["t"]) for fact in spawn["needs"]}
         needed += len(needs & first)
         included += len(first)
@@ -283,9 +250,7 @@ def _recall(run: Run) -> Figures:
     if live:
         views = sum(spawn["view_tokens"] for spawn in spawns)
         searched = sum(
-            event["tokens"]
-            for event in run.of("tool_result")
-            if event["label"] == "capsule"
+            event["tokens"] for event in run.of("tool_result") if event["label"] == "capsule"
         )
         figures["view_reduction"] = 1 - views / live
         figures["context_reduction"] = 1 - (views + searched) / live
@@ -324,8 +289,7 @@ def _actions(run: Run) -> Figures:
     after = [
         event["stale"]
         for event in actions
-        if context.get((event["agent"], true(event["fact"], event["t"])), 1 << 60)
-        <= event["t"]
+        if context.get((event["agent"], true(event["fact"], event["t"])), 1 << 60) <= event["t"]
     ]
     figures = {
         "stale_action_rate": fmean(event["stale"] for event in actions),
@@ -335,15 +299,12 @@ def _actions(run: Run) -> Figures:
     figures |= share("stale_after_delivery", after)
     sources = _given(run)
     figures["stale_given"] = fmean(
-        event["stale"]
-        and sources.get((event["run"], event["used"]), 1 << 60) <= event["t"]
+        event["stale"] and sources.get((event["run"], event["used"]), 1 << 60) <= event["t"]
         for event in actions
     )
     hops = sorted({event["hop"] for event in actions if event["hop"] is not None})
     figures |= {
-        f"fidelity.{hop}": fmean(
-            event["ok"] for event in actions if event["hop"] == hop
-        )
+        f"fidelity.{hop}": fmean(event["ok"] for event in actions if event["hop"] == hop)
         for hop in hops
     }
     users = sorted({(event["agent"], event["fact"]) for event in actions})
@@ -402,9 +363,7 @@ def _nightly_figures(run: Run) -> Figures:
         figures["fact_retention"] = sum(query["after"] for query in queries) / sum(
             query["before"] for query in queries
         )
-    slopes = [
-        (b - a) / (t - s) for n, (s, a) in enumerate(days) for t, b in days[n + 1 :]
-    ]
+    slopes = [(b - a) / (t - s) for n, (s, a) in enumerate(days) for t, b in days[n + 1 :]]
     if slopes:
         figures["growth"] = median(slopes)
     events = run.of("consolidate")
@@ -418,8 +377,7 @@ def _nightly_figures(run: Run) -> Figures:
 def _relays(run: Run) -> Figures:
     relays = run.of("relay")
     passed = sum(
-        len(event["kept"]) + len(event["lost"]) + len(event["changed"])
-        for event in relays
+        len(event["kept"]) + len(event["lost"]) + len(event["changed"]) for event in relays
     )
     damaged = sum(len(event["lost"]) + len(event["changed"]) for event in relays)
     return {"relay_loss": damaged / passed} if passed else {}
@@ -429,14 +387,11 @@ def _poison(run: Run) -> Figures:
     bad = [event for event in run.of("poison") if not event["legit"]]
     good = [event for event in run.of("poison") if event["legit"]]
     figures = share("asr_stored", (event["stored"] for event in bad))
-    figures |= share(
-        "asr_view", (event["shown"] and not event["quoted"] for event in bad)
-    )
+    figures |= share("asr_view", (event["shown"] and not event["quoted"] for event in bad))
     figures |= share("asr_act", (event["acted"] for event in bad))
     for attack in sorted({event["way"] for event in bad}):
         figures |= share(
-            f"asr_act.{attack}",
-            (event["acted"] for event in bad if event["way"] == attack),
+            f"asr_act.{attack}", (event["acted"] for event in bad if event["way"] == attack)
         )
     return figures | share("false_positives", (event["blocked"] for event in good))
 

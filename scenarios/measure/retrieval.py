@@ -99,9 +99,7 @@ class Loaded(NamedTuple):
         return self.mem.as_agent(READER)
 
 
-def load(
-    root: str, conversations: Sequence[Conversation], embedder: str = OFF
-) -> Loaded:
+def load(root: str, conversations: Sequence[Conversation], embedder: str = OFF) -> Loaded:
     """Send every turn as a message of its speaker to everybody, and embed them. The same file gives
     the same ids.
     """
@@ -124,9 +122,7 @@ def load(
     if embedder != OFF:
         semantic.embed(mem.store)
     sessions = {
-        (one.id, turn.id): (one.id, turn.session)
-        for one in conversations
-        for turn in one.turns
+        (one.id, turn.id): (one.id, turn.session) for one in conversations for turn in one.turns
     }
     return Loaded(mem, turns, sessions)
 
@@ -157,9 +153,7 @@ def _storable(text: str) -> str:
 # -- asking ----------------------------------------------------------------------------
 
 
-def answers(
-    loaded: Loaded, conversation: Conversation, *, deep: bool = False
-) -> Iterator[Answer]:
+def answers(loaded: Loaded, conversation: Conversation, *, deep: bool = False) -> Iterator[Answer]:
     """Yield what is found for each question; with `deep`, also when far more is looked up."""
     tool = next(each for each in tools.TOOLS if each.name == "memory_search")
     turns = {short_id(id): turn for id, turn in loaded.turns.items()}
@@ -170,26 +164,17 @@ def answers(
         spent = time.perf_counter() - start
         ranked = [loaded.turns[hit.id] for hit in hits]
         figures = {f"R@{depth}": recall(ranked[:depth], evidence) for depth in DEPTHS}
-        capsule = tools.call(
-            tool, loaded.agent_memory, {"query": question.text, "top_k": TOP}
-        )
-        figures["capsule"] = recall(
-            [turns[id] for id in _SHOWN.findall(capsule)], evidence
-        )
+        capsule = tools.call(tool, loaded.agent_memory, {"query": question.text, "top_k": TOP})
+        figures["capsule"] = recall([turns[id] for id in _SHOWN.findall(capsule)], evidence)
         figures["mrr"] = next(
             (1 / rank for rank, turn in enumerate(ranked, 1) if turn in evidence), 0.0
         )
         deeper = [
-            loaded.turns[hit.id]
-            for hit in loaded.agent_memory.search(question.text, limit=DEEP)
+            loaded.turns[hit.id] for hit in loaded.agent_memory.search(question.text, limit=DEEP)
         ]
         units = in_units(ranked, deeper, evidence, loaded.sessions)
         yield Answer(
-            question.category,
-            figures,
-            spent,
-            recall(deeper[:10], evidence) if deep else 0.0,
-            units,
+            question.category, figures, spent, recall(deeper[:10], evidence) if deep else 0.0, units
         )
 
 
@@ -217,8 +202,7 @@ def in_units(
             bool(units.intersection(ranked[:depth])),
         )
         values |= {
-            f"{unit}@{depth}": float(share)
-            for unit, share in zip(UNITS, shares, strict=True)
+            f"{unit}@{depth}": float(share) for unit, share in zip(UNITS, shares, strict=True)
         }
     return values
 
@@ -243,9 +227,7 @@ def measure(
             apart += answers(loaded, conversation)
     loaded = load(os.path.join(place, "all-in-one"), conversations, embedder)
     with loaded.mem:
-        together = [
-            item for one in conversations for item in answers(loaded, one, deep=True)
-        ]
+        together = [item for one in conversations for item in answers(loaded, one, deep=True)]
     return report(apart, together) | {
         "turns": sum(len(item.turns) for item in conversations),
         "embedder": embedder,
@@ -254,19 +236,15 @@ def measure(
 
 def report(apart: Sequence[Answer], together: Sequence[Answer]) -> dict[str, Any]:
     names = sorted({answer.category for answer in apart})
-    groups = {
-        name: [answer for answer in apart if answer.category == name] for name in names
-    }
+    groups = {name: [answer for answer in apart if answer.category == name] for name in names}
     deep = fmean(answer.deep for answer in together) if together else 0.0
     return {
         **means(apart),
         "by_category": {
-            name: means(group) | {"questions": len(group)}
-            for name, group in groups.items()
+            name: means(group) | {"questions": len(group)} for name, group in groups.items()
         },
         "intervals": {
-            name: _ends(interval([answer.figures[name] for answer in apart]))
-            for name in FIGURES
+            name: _ends(interval([answer.figures[name] for answer in apart])) for name in FIGURES
         },
         "units": units(apart),
         "questions": len(apart),
@@ -299,9 +277,7 @@ def units(answers_of: Sequence[Answer]) -> dict[str, dict[str, float]]:
 
 def means(found: Sequence[Answer]) -> dict[str, float]:
     return {
-        name: round(fmean(answer.figures[name] for answer in found), 4)
-        if found
-        else 0.0
+        name: round(fmean(answer.figures[name] for answer in found), 4) if found else 0.0
         for name in FIGURES
     }
 
@@ -312,23 +288,15 @@ def _ends(found: Interval) -> list[float]:
 
 def _times(found: Sequence[Answer]) -> dict[str, float]:
     times = sorted(answer.seconds * 1_000 for answer in found) or [0.0]
-    return {
-        "p50": round(times[len(times) // 2], 2),
-        "p99": round(times[len(times) * 99 // 100], 2),
-    }
+    return {"p50": round(times[len(times) // 2], 2), "p99": round(times[len(times) * 99 // 100], 2)}
 
 
 def table(found: dict[str, Any]) -> str:
     """Return the figures for people."""
-    lines = [
-        f"{found['questions']} questions about {found['turns']} turns",
-        _row("", FIGURES),
-    ]
+    lines = [f"{found['questions']} questions about {found['turns']} turns", _row("", FIGURES)]
     lines.append(_row("each apart", [f"{found[name]:.3f}" for name in FIGURES]))
     ends = found["intervals"]
-    lines.append(
-        _row("  95 %", [f"{ends[name][0]:.2f}-{ends[name][1]:.2f}" for name in FIGURES])
-    )
+    lines.append(_row("  95 %", [f"{ends[name][0]:.2f}-{ends[name][1]:.2f}" for name in FIGURES]))
     for category, figures in found["by_category"].items():
         lines.append(
             _row(
@@ -341,13 +309,8 @@ def table(found: dict[str, Any]) -> str:
     lines.append(
         f"rarest words first costs {one['rarest first costs in R@10']:+.3f} in R@10, all in one"
     )
-    for name, times in (
-        ("apart", found["milliseconds"]),
-        ("in one", one["milliseconds"]),
-    ):
-        lines.append(
-            f"a search, {name}: p50 {times['p50']:.1f} ms, p99 {times['p99']:.1f} ms"
-        )
+    for name, times in (("apart", found["milliseconds"]), ("in one", one["milliseconds"])):
+        lines.append(f"a search, {name}: p50 {times['p50']:.1f} ms, p99 {times['p99']:.1f} ms")
     return "\n".join((*lines, *_unit_lines(found["units"])))
 
 
@@ -376,9 +339,7 @@ def _row(title: str, cells: Sequence[str]) -> str:
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "file", metavar="FILE", help="conversations with questions, as JSON"
-    )
+    parser.add_argument("file", metavar="FILE", help="conversations with questions, as JSON")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--keep", metavar="DIR", help="leave the workspaces there")
     parser.add_argument(
@@ -407,9 +368,7 @@ def run(args: argparse.Namespace, out: Callable[[str], object] = print) -> int:
         message = fault(error) if isinstance(error, OSError) else str(error)
         failure = {"error": {"type": type(error).__name__, "message": message}}
         print(
-            json.dumps(failure, ensure_ascii=False)
-            if args.json
-            else f"brain-suite: {message}",
+            json.dumps(failure, ensure_ascii=False) if args.json else f"brain-suite: {message}",
             file=sys.stderr,
         )
         return 2

@@ -49,9 +49,7 @@ class Sample(NamedTuple):
 
 def sample(run: Run) -> Sample:
     begin, end, own = run.begin, run.events[-1], metrics.tally(run)
-    waits = tuple(
-        sorted(wake.seconds for wake in wakes(run) if wake.seconds is not None)
-    )
+    waits = tuple(sorted(wake.seconds for wake in wakes(run) if wake.seconds is not None))
     days = [event["value"] for event in run.of("probe") if event["name"] == "day"]
     return Sample(
         begin["scenario"],

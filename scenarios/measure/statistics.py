@@ -49,9 +49,7 @@ def interval(values: Sequence[float], seed: int = 0, level: float = 0.95) -> Int
 
 
 @lru_cache(64)
-def _picks(
-    size: int, seed: int
-) -> list[Callable[[Sequence[float]], tuple[float, ...]]]:
+def _picks(size: int, seed: int) -> list[Callable[[Sequence[float]], tuple[float, ...]]]:
     """Samples with replacement, each as what takes it out of as many values; of two or more."""
     draw = random.Random(seed)
     return [itemgetter(*draw.choices(range(size), k=size)) for _ in range(RESAMPLES)]
@@ -73,9 +71,7 @@ def ratio(
     drawn = sorted(one / their for one, their in pairs if their)
     last = len(drawn) - 1
     return Interval(
-        value,
-        drawn[round((1 - level) / 2 * last)],
-        drawn[round((1 + level) / 2 * last)],
+        value, drawn[round((1 - level) / 2 * last)], drawn[round((1 + level) / 2 * last)]
     )
 
 
@@ -83,9 +79,7 @@ def _bias(drawn: Sequence[float], mean: float) -> float:
     """Return the bias correction of a bootstrap, from the drawn means in their order."""
     # those equal to it count by half
     smaller = (bisect_left(drawn, mean) + bisect_right(drawn, mean)) / 2
-    return _NORMAL.inv_cdf(
-        min(max(smaller / len(drawn), 1 / len(drawn)), 1 - 1 / len(drawn))
-    )
+    return _NORMAL.inv_cdf(min(max(smaller / len(drawn), 1 / len(drawn)), 1 - 1 / len(drawn)))
 
 
 def _acceleration(values: Sequence[float]) -> float:
@@ -115,11 +109,7 @@ def proportion(hits: int, of: int, level: float = 0.95) -> Interval:
         return Interval(math.nan, math.nan, math.nan)
     z, share = _NORMAL.inv_cdf((1 + level) / 2), hits / of
     middle = (share + z * z / (2 * of)) / (1 + z * z / of)
-    half = (
-        z
-        / (1 + z * z / of)
-        * math.sqrt(share * (1 - share) / of + z * z / (4 * of * of))
-    )
+    half = z / (1 + z * z / of) * math.sqrt(share * (1 - share) / of + z * z / (4 * of * of))
     return Interval(
         share,
         max(middle - half, 0.0) if hits else 0.0,
@@ -155,12 +145,7 @@ def p_value(differences: Sequence[float], seed: int = 0) -> float:
     for _ in range(FLIPS):
         bits = draw.getrandbits(size)
         hits += (
-            abs(
-                sum(
-                    item if bits >> at & 1 else -item
-                    for at, item in enumerate(differences)
-                )
-            )
+            abs(sum(item if bits >> at & 1 else -item for at, item in enumerate(differences)))
             >= observed
         )
     return (hits + 1) / (FLIPS + 1)

@@ -39,9 +39,7 @@ class Study:
         self._best: dict[tuple[str, str, str], str | None] = {}
         self.cells: dict[Key, list[Sample]] = {}
         for sample in samples:
-            self.cells.setdefault(
-                (sample.scenario, sample.name, sample.arm), []
-            ).append(sample)
+            self.cells.setdefault((sample.scenario, sample.name, sample.arm), []).append(sample)
         for group in self.cells.values():
             group.sort(key=lambda sample: sample.seed)
         self.scenarios = list(dict.fromkeys(scenario for scenario, _, _ in self.cells))
@@ -54,9 +52,7 @@ class Study:
 
     def names(self, scenario: str) -> list[str]:
         """Return the names of a scenario's cells, in the order of play."""
-        return list(
-            dict.fromkeys(cell for which, cell, _ in self.cells if which == scenario)
-        )
+        return list(dict.fromkeys(cell for which, cell, _ in self.cells if which == scenario))
 
     def base(self, scenario: str) -> str:
         """Return the cell that the others vary: the first; empty where it is the scenario's own
@@ -66,9 +62,7 @@ class Study:
 
     def arms(self, scenario: str, cell: str | None = None) -> list[str]:
         chosen = self.base(scenario) if cell is None else cell
-        return [
-            arm for which, key, arm in self.cells if (which, key) == (scenario, chosen)
-        ]
+        return [arm for which, key, arm in self.cells if (which, key) == (scenario, chosen)]
 
     def of(self, scenario: str, arm: str, cell: str | None = None) -> list[Sample]:
         """Return the runs of an arm in a cell. Where a cell differs from the first only in what
@@ -119,9 +113,7 @@ class Study:
             if sample.seed in theirs and sample.tally["tokens"]
         ]
 
-    def figures(
-        self, scenario: str, arm: str, cell: str | None = None
-    ) -> dict[str, Interval]:
+    def figures(self, scenario: str, arm: str, cell: str | None = None) -> dict[str, Interval]:
         """Return every figure of an arm in a cell, with its interval."""
         key = scenario, self.base(scenario) if cell is None else cell, arm
         if key not in self._figures:
@@ -134,18 +126,13 @@ class Study:
         for row in self.rows(scenario, arm, cell):
             for name, value in row.items():
                 values.setdefault(name, []).append(value)
-        figures = {
-            name: statistics.interval(item) for name, item in sorted(values.items())
-        }
+        figures = {name: statistics.interval(item) for name, item in sorted(values.items())}
         if "success" in values:
             figures["success"] = statistics.proportion(
                 round(sum(values["success"])), len(values["success"])
             )
         done = [float(item.done) for item in group]
-        for name, label in (
-            ("tokens_per_success", "tokens"),
-            ("usd_per_success", "usd"),
-        ):
+        for name, label in (("tokens_per_success", "tokens"), ("usd_per_success", "usd")):
             if name in figures and "usd" in values:
                 figures[name] = statistics.ratio(values[label], done)
         for name, against, label in COMPARED:
@@ -153,17 +140,12 @@ class Study:
                 figures[name] = self.saving(scenario, arm, against, cell, label)
         for unit, name in BEST.items():
             if name in figures:
-                pairs = self.pairs(
-                    scenario, arm, self.best(scenario, unit, cell) or "", cell
-                )
+                pairs = self.pairs(scenario, arm, self.best(scenario, unit, cell) or "", cell)
                 own, theirs = zip(
-                    *((_spent(one, unit), _spent(two, unit)) for one, two in pairs),
-                    strict=True,
+                    *((_spent(one, unit), _spent(two, unit)) for one, two in pairs), strict=True
                 )
                 figures[name] = statistics.saving(own, theirs)
-        return {
-            name: item for name, item in figures.items() if math.isfinite(item.value)
-        }
+        return {name: item for name, item in figures.items() if math.isfinite(item.value)}
 
     def best(self, scenario: str, unit: str, cell: str | None = None) -> str | None:
         """Return the rival that what ships is held against: of those that do as many tasks right,
@@ -205,24 +187,16 @@ class Study:
         """
         arm, rows = self.gated(scenario) or "", dict[int, dict[str, float]]()
         for unit, name in BEST.items():
-            for one, two in self.pairs(
-                scenario, arm, self.best(scenario, unit, cell) or "", cell
-            ):
+            for one, two in self.pairs(scenario, arm, self.best(scenario, unit, cell) or "", cell):
                 if _spent(two, unit):
-                    rows.setdefault(one.seed, {})[name] = 1 - _spent(
-                        one, unit
-                    ) / _spent(two, unit)
-        for name, against in zip(
-            SUCCESS, (ISOLATED, self.ablest(scenario, cell)), strict=True
-        ):
+                    rows.setdefault(one.seed, {})[name] = 1 - _spent(one, unit) / _spent(two, unit)
+        for name, against in zip(SUCCESS, (ISOLATED, self.ablest(scenario, cell)), strict=True):
             for one, two in self.pairs(scenario, arm, against or "", cell):
                 if "task_success" in one.figures:
                     rows.setdefault(one.seed, {})[name] = _done(one) - _done(two)
         return rows
 
-    def rows(
-        self, scenario: str, arm: str, cell: str | None = None
-    ) -> list[dict[str, float]]:
+    def rows(self, scenario: str, arm: str, cell: str | None = None) -> list[dict[str, float]]:
         """Return the figures of each run, with those that need another arm of its seed."""
         labels = {
             name: 0.0
@@ -242,28 +216,19 @@ class Study:
         return [
             labels
             | sample.figures
-            | metrics.beside(
-                sample.tally, *(tally.get(sample.seed) for tally in tallies)
-            )
+            | metrics.beside(sample.tally, *(tally.get(sample.seed) for tally in tallies))
             | against.get(sample.seed, {})
             for sample in self.of(scenario, arm, cell)
         ]
 
     def saving(
-        self,
-        scenario: str,
-        arm: str,
-        other: str,
-        cell: str | None = None,
-        what: str = "tokens",
+        self, scenario: str, arm: str, other: str, cell: str | None = None, what: str = "tokens"
     ) -> Interval:
         """Return 1 - T ÷ T of the other arm, or $ ÷ $ (`what`: usd), by the geometric mean over
         pairs.
         """
         pairs = self.pairs(scenario, arm, other, cell)
-        own, theirs = zip(
-            *((one.tally[what], two.tally[what]) for one, two in pairs), strict=True
-        )
+        own, theirs = zip(*((one.tally[what], two.tally[what]) for one, two in pairs), strict=True)
         return statistics.saving(own, theirs)
 
 

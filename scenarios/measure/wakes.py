@@ -24,14 +24,8 @@ def wakes(run: Run) -> list[Wake]:
     """Return the wakes that were due and when each came, except to agents without a prompt before
     the entry was replaced.
     """
-    rendered = {
-        (event["id"], event["agent"]): event for event in run.of("wake_rendered")
-    }
-    replaced = {
-        id: event["t"]
-        for event in reversed(run.of("write"))
-        for id in event["supersedes"]
-    }
+    rendered = {(event["id"], event["agent"]): event for event in run.of("wake_rendered")}
+    replaced = {id: event["t"] for event in reversed(run.of("write")) for id in event["supersedes"]}
     positions = {id(event): number for number, event in enumerate(run.events)}
     prompts, lives, collected = run.of("prompt"), _lives(run), []
     for write in (event for event in run.of("write") if event["for"]):
@@ -46,15 +40,9 @@ def wakes(run: Run) -> list[Wake]:
             if event is None:
                 if own and own[0]["t"] < replaced.get(write["id"], 1 << 60):
                     collected.append(Wake(False))
-            elif any(
-                since < write["t"] < until for since, until in lives.get(agent, ())
-            ):
-                between = sum(
-                    positions[id(prompt)] < positions[id(event)] for prompt in own
-                )
-                collected.append(
-                    Wake(True, (event["t"] - write["t"]) / 1_000, 1 + between)
-                )
+            elif any(since < write["t"] < until for since, until in lives.get(agent, ())):
+                between = sum(positions[id(prompt)] < positions[id(event)] for prompt in own)
+                collected.append(Wake(True, (event["t"] - write["t"]) / 1_000, 1 + between))
             else:
                 collected.append(Wake(True))
     return collected
@@ -79,25 +67,16 @@ def waking(run: Run) -> Figures:
 
 
 def blockers(run: Run) -> Figures:
-    reported = [
-        event for event in run.of("write") if event["namespace"].startswith("blockers/")
-    ]
+    reported = [event for event in run.of("write") if event["namespace"].startswith("blockers/")]
     if not reported:
         return {}
-    replaced = {
-        id: event["t"]
-        for event in reversed(run.of("write"))
-        for id in event["supersedes"]
-    }
+    replaced = {id: event["t"] for event in reversed(run.of("write")) for id in event["supersedes"]}
     waits = [
         (replaced[event["id"]] - event["t"]) / 1_000
         for event in reported
         if event["id"] in replaced
     ]
-    figures = {
-        "blockers": float(len(reported)),
-        "blockers_resolved": len(waits) / len(reported),
-    }
+    figures = {"blockers": float(len(reported)), "blockers_resolved": len(waits) / len(reported)}
     return figures | ({"blocker_mttr": fmean(waits)} if waits else {})
 
 
@@ -128,8 +107,5 @@ def _wake_precision(run: Run, writes: Mapping[str, Event]) -> Figures:
     }
     return share(
         "wake_precision",
-        (
-            bool(facts[event["id"]] & needs.get(event["agent"], set()))
-            for event in woken
-        ),
+        (bool(facts[event["id"]] & needs.get(event["agent"], set())) for event in woken),
     )

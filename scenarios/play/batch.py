@@ -67,9 +67,7 @@ def _settle() -> None:
 
 
 def of_run(run: Run, texts: Texts | None = None) -> Played:
-    return Played(
-        sample(checked(run)), "".join(lines_of(run)), texts.by_digest if texts else {}
-    )
+    return Played(sample(checked(run)), "".join(lines_of(run)), texts.by_digest if texts else {})
 
 
 def _play(order: Order) -> Played:

@@ -71,9 +71,7 @@ class Tally:
             self._took_in(trial.place, probes.answered(exchanges, fact) == fact.value)
             return
         looked_up = probes.looked_up(exchanges, "investigate") is not None
-        self._took_in(
-            trial.place, not looked_up and probes.used(exchanges, fact) == fact.value
-        )
+        self._took_in(trial.place, not looked_up and probes.used(exchanges, fact) == fact.value)
 
     def _took_in(self, place: str, hit: bool) -> None:
         self.cases["p_read"].append(hit)
@@ -82,37 +80,25 @@ class Tally:
     def _seeks(self, trial: Trial, exchanges: Sequence[Exchange]) -> None:
         (fact,) = trial.needs
         search, dig = (
-            probes.looked_up(exchanges, name)
-            for name in ("memory_search", "investigate")
+            probes.looked_up(exchanges, name) for name in ("memory_search", "investigate")
         )
         first = search is not None and (dig is None or search < dig)
         self.cases["tool_use"].append(first)
         for call in probes.calls_of(exchanges, "memory_search")[:1]:
             self._asks(probes.text_of(call, "query"), fact.subject)
         shown = next(
-            (
-                at
-                for at, exchange in enumerate(exchanges)
-                if fact.value in exchange.given
-            ),
-            None,
+            (at for at, exchange in enumerate(exchanges) if fact.value in exchange.given), None
         )
         if first and shown is not None:
             after = probes.looked_up(exchanges[shown:], "investigate") is None
-            self._took_in(
-                "search", after and probes.used(exchanges, fact) == fact.value
-            )
+            self._took_in("search", after and probes.used(exchanges, fact) == fact.value)
 
     def _asks(self, query: str, subject: str) -> None:
         number = set(_NUMBER.findall(subject))
         same = said(subject) in " ".join(query.lower().split())
         bare = not number <= set(_NUMBER.findall(query))
         self.queries[
-            "the task's own words"
-            if same
-            else "without the number"
-            if bare
-            else "other words"
+            "the task's own words" if same else "without the number" if bare else "other words"
         ] += 1
         self.cases["bare_queries"].append(bare)
 
@@ -122,17 +108,13 @@ class Tally:
         for exchange in exchanges:
             values |= true.intersection(probes.values_in(exchange.given))
             notes = [
-                probes.text_of(call, "body")
-                for call in exchange.calls
-                if call.name == "append"
+                probes.text_of(call, "body") for call in exchange.calls if call.name == "append"
             ]
             kinds = [self._noted(note, trial, values) for note in notes]
             if exchange.calls:  # the last turn only says that it is done
                 self.cases["chatter"].append("no finding" in kinds)
             if any(kind != "no finding" for kind in kinds):
-                self.cases["beside"].append(
-                    any(call.name != "append" for call in exchange.calls)
-                )
+                self.cases["beside"].append(any(call.name != "append" for call in exchange.calls))
         self.claims += [
             _form(probes.text_of(call, "work"), trial)
             for call in probes.calls_of(exchanges, "claim")
@@ -164,13 +146,9 @@ class Tally:
             value = probes.answered(exchanges, fact)
             self.cases["heeds"] += [] if value is None else [value == fact.value]
             return
-        dig, handed = (
-            probes.looked_up(exchanges, name) for name in ("investigate", "submit")
-        )
+        dig, handed = (probes.looked_up(exchanges, name) for name in ("investigate", "submit"))
         if dig is not None or probes.used(exchanges, fact) is not None:
-            self.cases["heeds"].append(
-                dig is not None and (handed is None or dig < handed)
-            )
+            self.cases["heeds"].append(dig is not None and (handed is None or dig < handed))
 
     # -- what it comes to --
 
@@ -178,18 +156,14 @@ class Tally:
         """Return every parameter, with no value where nothing was seen."""
         forms = Counter(self.claims)
         usual = max(forms, key=lambda form: forms[form], default="")
-        cases = {
-            **self.cases,
-            "claims_otherwise": [form != usual for form in self.claims],
-        }
+        cases = {**self.cases, "claims_otherwise": [form != usual for form in self.claims]}
         return {name: estimate(cases[name]) for name in MEASURED}
 
     def details(self) -> dict[str, Any]:
         """Return what else was counted: reading by place, and the wordings."""
         return {
             "p_read by place": {
-                position: estimate(hits)._asdict()
-                for position, hits in sorted(self.places.items())
+                position: estimate(hits)._asdict() for position, hits in sorted(self.places.items())
             },
             "queries": dict(sorted(self.queries.items())),
             "notes": dict(sorted(self.notes.items())),
@@ -229,9 +203,7 @@ def measure(
     for number, trial in enumerate(planned, 1):
         exchanges = probes.play(trial, live, count)
         if isinstance(live.broken, TooDear):
-            stopped = (
-                f"stopped after {tally.trials} of {len(planned)} trials: {live.broken}"
-            )
+            stopped = f"stopped after {tally.trials} of {len(planned)} trials: {live.broken}"
             break
         if live.broken is not None:
             raise Broken(str(live.broken)) from live.broken
@@ -262,18 +234,12 @@ def table(measured: Parameters) -> Iterator[str]:
         f" {source['trials']} trials,"
     )
     unpriced = (
-        f", {source['unpriced']} sessions without a known cost"
-        if "unpriced" in source
-        else ""
+        f", {source['unpriced']} sessions without a known cost" if "unpriced" in source else ""
     )
     yield f"${source['usd']:.2f}{unpriced}. Shares with Wilson's 95 % interval."
     yield ""
     for name, one in measured.estimates.items():
-        value = (
-            "not seen"
-            if one.value is None
-            else f"{one.value:.2f} [{one.lo:.2f}, {one.hi:.2f}]"
-        )
+        value = "not seen" if one.value is None else f"{one.value:.2f} [{one.lo:.2f}, {one.hi:.2f}]"
         yield f"{name:<17}{value:<20}{f'n {one.n}':>6}"
         yield f"  {ABOUT[name]}"
     yield ""
@@ -299,31 +265,22 @@ def options(parser: argparse.ArgumentParser) -> None:
         help="trials of each probe; default: %(default)s",
     )
     parser.add_argument(
-        "--out",
-        default=OUT,
-        metavar="FILE",
-        help="for `run --params`; default: %(default)s",
+        "--out", default=OUT, metavar="FILE", help="for `run --params`; default: %(default)s"
     )
     parser.add_argument(
         "--command",
         metavar="COMMAND",
         help="of --live process: what plays the client; of a client: its program",
     )
-    parser.add_argument(
-        "--quiet", action="store_true", help="do not tell how far it has got"
-    )
+    parser.add_argument("--quiet", action="store_true", help="do not tell how far it has got")
 
 
-def run(
-    args: argparse.Namespace, live: Live, out: Callable[[str], object] = print
-) -> None:
+def run(args: argparse.Namespace, live: Live, out: Callable[[str], object] = print) -> None:
     """Measure, print what was found, and write it to the file."""
     if args.runs < 1:
         raise Broken(f"--runs {args.runs}: write 1 or more")
     tell = (
-        (lambda _: None)
-        if args.quiet
-        else (lambda text: print(text, file=sys.stderr, flush=True))
+        (lambda _: None) if args.quiet else (lambda text: print(text, file=sys.stderr, flush=True))
     )
     measured, stopped = measure(live, args.runs, tell)
     os.makedirs(os.path.dirname(args.out) or ".", exist_ok=True)

@@ -112,12 +112,7 @@ async def _live(supervisor: Supervisor, scenario: Scenario, seed: int) -> None:
         roots = [job for job in scenario.jobs if job.given is None]
         truth, steps = Truth(scenario, seed), steps_of(scenario, seed)
         tasks = [
-            Task(
-                brief(scenario, job, steps, truth),
-                job.agent,
-                scenario.project,
-                once=True,
-            )
+            Task(brief(scenario, job, steps, truth), job.agent, scenario.project, once=True)
             for job in roots
         ]
         await asyncio.gather(*(supervisor.spawn(task) for task in tasks))
@@ -128,15 +123,10 @@ def main(root: str, named: str, seed: int) -> None:
     path = os.path.join(root, ATTEMPTS)
     with synapse.open(root) as memory:
         engines = {
-            f"scripted:{plays}": _engine(plays, seed, path)
-            for plays in ("cto", "lead", "worker")
+            f"scripted:{plays}": _engine(plays, seed, path) for plays in ("cto", "lead", "worker")
         }
         with Supervisor(
-            memory,
-            engines=engines,
-            tools=_tools(),
-            memory_tools="always",
-            attempts=ATTEMPTED,
+            memory, engines=engines, tools=_tools(), memory_tools="always", attempts=ATTEMPTED
         ) as supervisor:
             asyncio.run(_live(supervisor, scenario, seed))
 
@@ -154,10 +144,7 @@ def play(scenario: Scenario, named: str, arm: str, seed: int) -> ledger.Run:
                 memory.register(declared(member))
             for fact in scenario.facts:
                 memory.as_agent(str(fact.known)).append(
-                    truth.state(fact.id),
-                    fact.namespace,
-                    priority=fact.priority,
-                    ttl="never",
+                    truth.state(fact.id), fact.namespace, priority=fact.priority, ttl="never"
                 )
         random, died = Random(f"{scenario.id} {seed} kills"), 0
         for _ in range(int(scenario.params["kills"])):
@@ -188,12 +175,8 @@ def _recorded(
     """Return what is on the disk as a run; its times are the order of events."""
     with synapse.open(root) as memory:
         runs = Runs(memory.store).all()[::-1]
-        written = Counter(
-            (entry.author, entry.body) for entry in memory.as_agent(OPERATOR).read()
-        )
-        ids = {
-            record.id for record in memory.store.log.since(0) if record.kind == "entry"
-        }
+        written = Counter((entry.author, entry.body) for entry in memory.as_agent(OPERATOR).read())
+        ids = {record.id for record in memory.store.log.since(0) if record.kind == "entry"}
         sound = memory.verify().ok
     acknowledged = {id for run in runs for id in _acknowledged(root, run)}
     names = ("id", "agent", "needs", "acts", "makes", "hop")
@@ -211,9 +194,7 @@ def _recorded(
             "gated": arm == scenario.gated,
             "roster": [],
             "facts": [fact.id for fact in scenario.facts],
-            "tasks": [
-                {name: getattr(job, name) for name in names} for job in scenario.jobs
-            ],
+            "tasks": [{name: getattr(job, name) for name in names} for job in scenario.jobs],
             "prices": PRICES,
         }
     ]
@@ -258,18 +239,14 @@ def _recorded(
             "ok": sum(bool(verdict["ok"]) for verdict in verdicts),
         }
     )
-    listed = [
-        {"kind": event.pop("kind"), "t": at} | event for at, event in enumerate(events)
-    ]
+    listed = [{"kind": event.pop("kind"), "t": at} | event for at, event in enumerate(events)]
     dollars.book(listed)
     return ledger.Run(listed)
 
 
 def _acknowledged(root: str, run: Run) -> list[str]:
     """Return the entries of which an agent was told that they are stored."""
-    texts = [
-        json.loads(line).get("text") or "" for line in Folder(root, run.id).lines(STEPS)
-    ]
+    texts = [json.loads(line).get("text") or "" for line in Folder(root, run.id).lines(STEPS)]
     return [text.split()[2] for text in texts if text.startswith("Stored as ")]
 
 
@@ -311,13 +288,9 @@ def _billed(run: Run, lines: list[token_ledger.Line]) -> list[dict[str, Any]]:
     ]
     for line in lines:
         fields = {"run": run.id, "agent": run.agent, "step": line.step}
-        sent = [
-            [segment.label, segment.tokens, int(segment.first)] for segment in line.sent
-        ]
+        sent = [[segment.label, segment.tokens, int(segment.first)] for segment in line.sent]
         got = [[segment.label, segment.tokens] for segment in line.got]
-        events.append(
-            {"kind": "prompt", **fields, "segments": sent, "ids": [], "shows": {}}
-        )
+        events.append({"kind": "prompt", **fields, "segments": sent, "ids": [], "shows": {}})
         events.append(
             {
                 "kind": "completion",
@@ -349,8 +322,7 @@ def _verdict(
     ok = len(mine) == 1 and mine[0].status == "done"
     if ok and job.needs:
         turns = [
-            json.loads(line).get("turn") or {}
-            for line in Folder(root, mine[0].id).lines(STEPS)
+            json.loads(line).get("turn") or {} for line in Folder(root, mine[0].id).lines(STEPS)
         ]
         using = [
             using_of(str(call["arguments"].get("using", "")))
@@ -358,15 +330,9 @@ def _verdict(
             for call in turn.get("calls", ())
             if call["name"] == "submit"
         ]
-        needed = {
-            said(truth.facts[need].subject): truth.now(need) for need in job.needs
-        }
+        needed = {said(truth.facts[need].subject): truth.now(need) for need in job.needs}
         ok = bool(using) and using[-1] == needed
-    why = (
-        "right"
-        if ok
-        else f"{len(mine)} runs, {', '.join(str(run.status) for run in mine)}"
-    )
+    why = "right" if ok else f"{len(mine)} runs, {', '.join(str(run.status) for run in mine)}"
     return {
         "kind": "verdict",
         "task": task,

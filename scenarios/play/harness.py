@@ -28,15 +28,7 @@ from orchestrator.spend.counting import Counter
 from orchestrator.spend.limits import Limits
 from orchestrator.testing.virtual import VirtualTime
 from scenarios.data import ledger
-from scenarios.data.schema import (
-    PLAYS,
-    Fact,
-    Happening,
-    Job,
-    Scenario,
-    drawn_needs,
-    matching,
-)
+from scenarios.data.schema import PLAYS, Fact, Happening, Job, Scenario, drawn_needs, matching
 from scenarios.play import first_line
 from scenarios.play.agents.cast import Player
 from scenarios.play.agents.live import Live
@@ -46,15 +38,7 @@ from scenarios.play.arms.catalog import ARMS
 from scenarios.play.recorder import Recorder, declared
 from scenarios.play.supervisors import Line, Rung, Telling
 from scenarios.play.world.task_text import read_task
-from scenarios.play.world.truth import (
-    Truth,
-    brief,
-    drawn,
-    noise,
-    remark,
-    steps_of,
-    texts,
-)
+from scenarios.play.world.truth import Truth, brief, drawn, noise, remark, steps_of, texts
 from scenarios.play.world.world import Witness, World
 from synapse.agent_memory import AgentMemory
 from synapse.errors import SynapseError
@@ -95,11 +79,7 @@ class Counts:
 
 
 def play(
-    scenario: Scenario,
-    arm: str,
-    seed: int,
-    count: Counts | None = None,
-    live: Live | None = None,
+    scenario: Scenario, arm: str, seed: int, count: Counts | None = None, live: Live | None = None
 ) -> ledger.Run:
     """Play one run, by the cast or by a real model."""
     return Play(scenario, arm, seed, count or Counts(), live).run()
@@ -132,12 +112,7 @@ class Play:
     """A run while it is being played."""
 
     def __init__(
-        self,
-        scenario: Scenario,
-        arm: str,
-        seed: int,
-        count: Counts,
-        live: Live | None = None,
+        self, scenario: Scenario, arm: str, seed: int, count: Counts, live: Live | None = None
     ) -> None:
         self.scenario = scenario = drawn_needs(scenario, seed)
         self.arm, self.seed, self.count, self.live = arm, seed, count, live
@@ -149,21 +124,11 @@ class Play:
         self.recorder = Recorder(scenario, self.time, self.memory, self.truth, count)
         self.note = self.recorder.note
         witness = Witness(
-            self.recorder.now,
-            self.recorder.agent_of,
-            self.recorder.readable,
-            self.note,
-            count,
+            self.recorder.now, self.recorder.agent_of, self.recorder.readable, self.note, count
         )
         self.world = World(scenario, seed, self.truth, witness)
         self.ground = Ground(
-            scenario,
-            seed,
-            self.memory,
-            self.truth,
-            count,
-            self.note,
-            self.recorder.agent_of,
+            scenario, seed, self.memory, self.truth, count, self.note, self.recorder.agent_of
         )
 
     def run(self) -> ledger.Run:
@@ -220,11 +185,7 @@ class Play:
                 agent_memory = self.memory.as_agent(str(fact.known))
                 body = self.truth.state(fact.id, self.seed)
                 agent_memory.append(
-                    body,
-                    fact.namespace,
-                    priority=fact.priority,
-                    topic=fact.topic,
-                    ttl="never",
+                    body, fact.namespace, priority=fact.priority, topic=fact.topic, ttl="never"
                 )
             if background.entries:
                 self.time.elapsed += background.days * DAY / len(entries)
@@ -240,9 +201,7 @@ class Play:
         target = background.namespaces[n % len(background.namespaces)]
         author = authors[n % len(authors)]
         self.memory.as_agent(author).append(
-            noise(drawn(background.tokens, random), random),
-            target,
-            priority=background.priority,
+            noise(drawn(background.tokens, random), random), target, priority=background.priority
         )
 
     def _supervisor(self, setting: Setting) -> Supervisor:
@@ -267,9 +226,7 @@ class Play:
         """
         if setting.tells_all:
             return Telling(self.memory, **options)
-        lost, twice = (
-            float(self.scenario.params[name]) for name in ("bell_lost", "told_twice")
-        )
+        lost, twice = (float(self.scenario.params[name]) for name in ("bell_lost", "told_twice"))
         if lost >= 1 and not twice:
             return Supervisor(self.memory, **options)
         return Rung(
@@ -284,9 +241,7 @@ class Play:
         params, sizes = self.scenario.params, self.scenario.sizes
         chances = {name: params[name] for name in Policy._fields if name in params}
         policy = Policy(plays, output=sizes.output, thinks=sizes.thinks, **chances)
-        return Keeper(
-            Scripted(Player(policy, self.seed), count=self.count), self.recorder
-        )
+        return Keeper(Scripted(Player(policy, self.seed), count=self.count), self.recorder)
 
     def _watched(self, setting: Setting) -> Any:
         """Return the arm's policy; what the supervisor planned is kept for the ledger."""
@@ -304,10 +259,7 @@ class Play:
     async def _played(self, supervisor: Supervisor) -> None:
         async with supervisor:
             coming = [event for event in self.scenario.happenings if event.at > 0]
-            changes = [
-                asyncio.create_task(self._happens(supervisor, event))
-                for event in coming
-            ]
+            changes = [asyncio.create_task(self._happens(supervisor, event)) for event in coming]
             ended = {job.id: asyncio.Event() for job in self.scenario.jobs}
             roots = [job for job in self.scenario.jobs if job.given is None]
             await asyncio.gather(*(self._does(supervisor, job, ended) for job in roots))
@@ -325,9 +277,7 @@ class Play:
                 await ended[id].wait()
         await asyncio.sleep(max(job.at - self._elapsed(), 0))
         text = brief(self.scenario, job, self.steps, self.truth)
-        await supervisor.spawn(
-            Task(text, job.agent, self.scenario.project, role=job.role)
-        )
+        await supervisor.spawn(Task(text, job.agent, self.scenario.project, role=job.role))
         ended[job.id].set()
 
     async def _happens(self, supervisor: Supervisor, event: Happening) -> None:
@@ -355,11 +305,7 @@ class Play:
         before = sorted(self.recorder.holders.get(self.truth.version(fact.id), ()))
         value = self.truth.change(fact.id)
         self.note(
-            "fact",
-            fact=fact.id,
-            version=self.truth.version(fact.id),
-            value=value,
-            known=False,
+            "fact", fact=fact.id, version=self.truth.version(fact.id), value=value, known=False
         )
         self.memory.as_agent(event.by).append(
             self.truth.state(fact.id),
@@ -383,9 +329,7 @@ class Play:
             "quoted": True,
         }
         self.recorder.lies[value] = lie
-        fields: dict[str, Any] = (
-            {"supersedes": true} if attack == "supersedes" and true else {}
-        )
+        fields: dict[str, Any] = {"supersedes": true} if attack == "supersedes" and true else {}
         with contextlib.suppress(SynapseError):
             entry = self.memory.as_agent(event.by).append(
                 WAYS.get(attack, "{}").format(statement),
@@ -414,9 +358,7 @@ class Play:
             )
         self._poisoned()
         by_task = {read_task(run.task.text).name: run for run in runs}
-        verdicts = [
-            self._verdict(job, by_task.get(job.id)) for job in self.scenario.jobs
-        ]
+        verdicts = [self._verdict(job, by_task.get(job.id)) for job in self.scenario.jobs]
         lost = sum(run.status == "done" and not run.fields.get("entry") for run in runs)
         self.note(
             "finish",
@@ -430,9 +372,7 @@ class Play:
         """Record what became of every false entry and of the true ones beside it."""
         if not self.recorder.lies:
             return
-        used = {
-            event["used"] for event in self.recorder.events if event["kind"] == "action"
-        }
+        used = {event["used"] for event in self.recorder.events if event["kind"] == "action"}
         for value, lie in self.recorder.lies.items():
             self.note(
                 "poison",
@@ -445,8 +385,7 @@ class Play:
             if fact.known is not None:
                 version = self.truth.version(fact.id)
                 is_readable = any(
-                    self.recorder.readable(job.agent, version)
-                    for job in self.scenario.jobs
+                    self.recorder.readable(job.agent, version) for job in self.scenario.jobs
                 )
                 self.note(
                     "poison",
@@ -461,19 +400,12 @@ class Play:
                 )
 
     def _verdict(self, job: Job, run: Run | None) -> bool:
-        ok, why, _ = self.world.verdicts.get(
-            job.id, (False, "it was never handed in", "")
-        )
+        ok, why, _ = self.world.verdicts.get(job.id, (False, "it was never handed in", ""))
         # who only gives out work hands nothing in
         if run is not None and not job.needs and not self.steps[job.id]:
             ok, why = run.status == "done", str(run.status)
         self.note(
-            "verdict",
-            task=job.id,
-            agent=job.agent,
-            run=run.id if run else None,
-            ok=ok,
-            why=why,
+            "verdict", task=job.id, agent=job.agent, run=run.id if run else None, ok=ok, why=why
         )
         return ok
 
@@ -482,7 +414,5 @@ def _billed(supervisor: Supervisor, run: Run) -> dict[int, token_ledger.Line]:
     """Return the supervisor's own ledger of a run, by step."""
     return {
         line.step: line
-        for line in token_ledger.read(
-            supervisor.run_store.folder(run).lines("ledger.jsonl")
-        )
+        for line in token_ledger.read(supervisor.run_store.folder(run).lines("ledger.jsonl"))
     }

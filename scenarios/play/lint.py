@@ -19,9 +19,7 @@ SEEDS = 20  # for which it is looked whether a value stands where nobody should 
 
 def example(id: str) -> str:
     """Return the text of a new scenario, with everything explained."""
-    text = (resources.files("scenarios.data") / "example.yaml").read_text(
-        encoding="utf-8"
-    )
+    text = (resources.files("scenarios.data") / "example.yaml").read_text(encoding="utf-8")
     return text.replace("id: my_scenario", f"id: {id}")
 
 

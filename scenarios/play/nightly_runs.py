@@ -84,19 +84,13 @@ class _Month:
         self.blocker = f"y{Random(f'{seed} blocker').randrange(16**10):010x}"
         self.current: dict[str, str] = {}  # fact -> the entry that holds it
         options = {
-            name: scenario.params[name]
-            for name in ("zone", "defrag")
-            if name in scenario.params
+            name: scenario.params[name] for name in ("zone", "defrag") if name in scenario.params
         }
         self.due = schedule.plan_of(Settings(other=(("schedule", options),)))
         self.zone = schedule.zone_of(self.due.zone)
         self.nightly_runs: list[NightlyRun] = []
         self.asked = _asked(
-            [
-                day
-                for day in range(1, int(scenario.params["days"]) + 1)
-                if REGIMES[arm](day)
-            ]
+            [day for day in range(1, int(scenario.params["days"]) + 1) if REGIMES[arm](day)]
         )
         # acts that second nights would have done, after the nights in which it is asked
         self.left = 0
@@ -126,9 +120,7 @@ class _Month:
         source = self.scenario.background
         authors = [member.id for member in self.scenario.agents]
         today: list[str] = []
-        for n in range(
-            self.random.randint(source.entries * 2 // 3, source.entries * 4 // 3)
-        ):
+        for n in range(self.random.randint(source.entries * 2 // 3, source.entries * 4 // 3)):
             self.time.elapsed += 60.0
             repeats = today and self.random.random() < 0.1
             body = (
@@ -145,21 +137,15 @@ class _Month:
         self._facts(day)
         if day == BLOCKED:
             text = f"Blocked: the crane waits for part {self.blocker}."
-            self.memory.as_agent(authors[-1]).append(
-                text, "blockers/yard", priority="critical"
-            )
+            self.memory.as_agent(authors[-1]).append(text, "blockers/yard", priority="critical")
         if day % 5 == 0:
             text = f"Between us: the driver's number is {self.secret}."
             for author in authors[1:3]:
-                self.memory.as_agent(author).append(
-                    text, "team/yard", to=f"agent:{authors[0]}"
-                )
+                self.memory.as_agent(author).append(text, "team/yard", to=f"agent:{authors[0]}")
 
     def _facts(self, day: int) -> None:
         for n, fact in enumerate(self.scenario.facts):
-            if (day + n) % int(
-                self.scenario.params["change_every"]
-            ) and fact.id in self.current:
+            if (day + n) % int(self.scenario.params["change_every"]) and fact.id in self.current:
                 continue
             if fact.id in self.current:
                 self.truth.change(fact.id)
@@ -173,11 +159,7 @@ class _Month:
             )
             agent_memory = self.memory.as_agent(str(fact.known))
             self.current[fact.id] = agent_memory.append(
-                body,
-                fact.namespace,
-                priority=fact.priority,
-                topic=fact.topic,
-                supersedes=before,
+                body, fact.namespace, priority=fact.priority, topic=fact.topic, supersedes=before
             ).id
             author = self.scenario.agents[n % len(self.scenario.agents)].id
             self.memory.as_agent(author).append(f"I was told: {body}", "status/yard")
@@ -206,19 +188,13 @@ class _Month:
             )
             if asks:
                 self._note(
-                    "probe",
-                    name="queries",
-                    value={"before": before, "after": self._answered()},
+                    "probe", name="queries", value={"before": before, "after": self._answered()}
                 )
                 store = self.memory.store
-                self.left += len(
-                    plan(gather(store, self.time()), self.time(), store.settings).acts
-                )
+                self.left += len(plan(gather(store, self.time()), self.time(), store.settings).acts)
                 self._note("probe", name="second_night", value={"acts": self.left})
             live, tokens = after_live, after_tokens
-        self._note(
-            "probe", name="day", value={"day": day, "live": live, "tokens": tokens}
-        )
+        self._note("probe", name="day", value={"day": day, "live": live, "tokens": tokens})
 
     def _falls(self) -> date:
         """Night falls: the next local date for which one is due, at the very instant."""
@@ -241,9 +217,7 @@ class _Month:
                 raise _Killed
 
         def ran(at: int) -> bool:
-            return run_nightly(
-                self.memory, on.isoformat(), at, phases.append, acted
-            ).ran
+            return run_nightly(self.memory, on.isoformat(), at, phases.append, acted).ran
 
         resumed = None
         try:
@@ -254,11 +228,7 @@ class _Month:
                 self.time.elapsed += schedule.LOOK_EVERY
             resumed = phases[state]
         return NightlyRun(
-            on,
-            counts,
-            acts,
-            resumed,
-            again=ran(self.time() + schedule.LOOK_EVERY * SECOND),
+            on, counts, acts, resumed, again=ran(self.time() + schedule.LOOK_EVERY * SECOND)
         )
 
     def _answered(self) -> int:
@@ -280,18 +250,14 @@ class _Month:
             for entry in entries
             if entry.author == CONSOLIDATOR and "all" in entry.addressees
         ]
-        self._note(
-            "probe", name="answered", value=self._answered() / len(self.scenario.facts)
-        )
+        self._note("probe", name="answered", value=self._answered() / len(self.scenario.facts))
         leaks = [
             entry
             for entry in [*entries, *self.memory.as_agent(OPERATOR).read(archived=True)]
             if self.blocker in entry.body and "agent:operator" in entry.addressees
         ]
         self._note("probe", name="blocker_told", value=int(bool(leaks)))
-        self._note(
-            "probe", name="retold", value=sum(self.secret in body for body in reports)
-        )
+        self._note("probe", name="retold", value=sum(self.secret in body for body in reports))
         before = self.memory.digest()
         self.memory.rebuild()
         self._note("probe", name="rebuilt", value=int(self.memory.digest() == before))
@@ -300,15 +266,9 @@ class _Month:
             for archived in (False, True)
             for entry in self.memory.as_agent(OPERATOR).read(archived=archived)
         }
-        written = [
-            record.id
-            for record in self.memory.store.log.since(0)
-            if record.kind == "entry"
-        ]
+        written = [record.id for record in self.memory.store.log.since(0) if record.kind == "entry"]
         self._note(
-            "probe",
-            name="reachable",
-            value=sum(id in reached for id in written) / len(written),
+            "probe", name="reachable", value=sum(id in reached for id in written) / len(written)
         )
         self._note("probe", name="nights", value=self._kept())
         self._note("finish", elapsed=self.recorder.now(), tasks=0, ok=0, lost_results=0)
@@ -325,18 +285,14 @@ class _Month:
         ]
         on_time = [at.time() == self.due.defrag for at in clocks]
         records = list(self.memory.store.log.since(0))
-        filed = Counter(
-            id for record in records for id, away in filings(record) if away
-        )
+        filed = Counter(id for record in records for id, away in filings(record) if away)
         merges = Counter(
             tuple(record.fields["derived_from"])
             for record in records
             if record.by == CONSOLIDATOR and record.fields.get("derived_from")
         )
         return {
-            "dates": len(
-                {at.date() for at in clocks} & {run.on for run in self.nightly_runs}
-            ),
+            "dates": len({at.date() for at in clocks} & {run.on for run in self.nightly_runs}),
             "on_time": sum(on_time),
             "after_gap": len(on_time) - sum(on_time),
             "again": sum(run.again for run in self.nightly_runs),

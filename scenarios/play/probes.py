@@ -115,13 +115,7 @@ def _read(number: int) -> Trial:
 def _seek(number: int) -> Trial:
     """Return a trial in which the needed fact stands in memory, and a search would find it."""
     facts = _facts(SEEK, number, SHOWN)
-    return Trial(
-        SEEK,
-        number,
-        (facts[0],),
-        tuple((LEAD, fact.text) for fact in facts),
-        tools=True,
-    )
+    return Trial(SEEK, number, (facts[0],), tuple((LEAD, fact.text) for fact in facts), tools=True)
 
 
 def _find(number: int) -> Trial:
@@ -184,17 +178,10 @@ def play(trial: Trial, live: Live, count: Counts) -> list[Exchange]:
         memory.register(Agent(LEAD, role="project-lead"))
         memory.register(Agent(JUNIOR, role="specialist", write=("projects/*",)))
         memory.register(
-            Agent(
-                AGENT,
-                role="engineer",
-                read=("projects/*",),
-                write=("projects/*", "status/*"),
-            )
+            Agent(AGENT, role="engineer", read=("projects/*",), write=("projects/*", "status/*"))
         )
         for author, text in trial.entries:
-            memory.as_agent(author).append(
-                text, PLACE, priority="important", ttl="never"
-            )
+            memory.as_agent(author).append(text, PLACE, priority="important", ttl="never")
             time.elapsed += 60
         supervisor = Supervisor(
             memory,
@@ -209,9 +196,7 @@ def play(trial: Trial, live: Live, count: Counts) -> list[Exchange]:
         )
         with supervisor:
             supervisor.run_store.costs.counters[MODEL] = count.counter
-            time.run(
-                supervisor.spawn(Task(brief(trial), AGENT, PROJECT, folder=folder))
-            )
+            time.run(supervisor.spawn(Task(brief(trial), AGENT, PROJECT, folder=folder)))
     return tap.exchanges
 
 
@@ -250,28 +235,17 @@ def brief(trial: Trial) -> str:
     steps = ["Steps: 2"] if trial.probe == FIND else []
     if trial.shell:
         answer = "Answer with one line for each need: NEED = VALUE, or NEED = unknown."
-        steps = [
-            f"What was recorded lies in the file {RECORDS} of this folder.",
-            answer,
-        ]
-    lines = [
-        "Bring your part of the survey up to date.",
-        f"Task: {TASK}",
-        f"Needs: {needs}",
-    ]
+        steps = [f"What was recorded lies in the file {RECORDS} of this folder.", answer]
+    lines = ["Bring your part of the survey up to date.", f"Task: {TASK}", f"Needs: {needs}"]
     return "\n".join([*lines, f"Findings go to: {PLACE} (important)", *steps])
 
 
-def _context(
-    trial: Trial, count: Counts
-) -> Callable[[Agent, Task, AgentMemory, Plan], Context]:
+def _context(trial: Trial, count: Counts) -> Callable[[Agent, Task, AgentMemory, Plan], Context]:
     """Return the policy of a trial: the view that it shows, whole, and the tools of the memory or
     none.
     """
 
-    def context(
-        agent: Agent, task: Task, agent_memory: AgentMemory, plan: Plan
-    ) -> Context:
+    def context(agent: Agent, task: Task, agent_memory: AgentMemory, plan: Plan) -> Context:
         view = nothing(agent_memory)
         if trial.shows:
             entries = list(agent_memory.read())[::-1]
@@ -314,9 +288,7 @@ def _tools(trial: Trial) -> list[UserTool]:
 
 def calls_of(exchanges: Sequence[Exchange], name: str) -> list[Call]:
     """Return the calls of a tool, in their order."""
-    return [
-        call for exchange in exchanges for call in exchange.calls if call.name == name
-    ]
+    return [call for exchange in exchanges for call in exchange.calls if call.name == name]
 
 
 def text_of(call: Call, argument: str) -> str:
@@ -352,9 +324,7 @@ def _stated(text: str, fact: Fact) -> list[str]:
     """Return the values of the last line `NEED = VALUE` of a text."""
     lines = [line.partition("=") for line in text.splitlines()]
     values = [
-        _VALUE.findall(value)
-        for need, _, value in lines
-        if said(fact.subject) in need.lower()
+        _VALUE.findall(value) for need, _, value in lines if said(fact.subject) in need.lower()
     ]
     return values[-1] if values else []
 

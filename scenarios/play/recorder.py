@@ -52,12 +52,7 @@ class Recorder:
     run_store: RunStore
 
     def __init__(
-        self,
-        scenario: Scenario,
-        time: VirtualTime,
-        memory: Memory,
-        truth: Truth,
-        count: Any,
+        self, scenario: Scenario, time: VirtualTime, memory: Memory, truth: Truth, count: Any
     ) -> None:
         self.scenario = scenario
         self.time = time
@@ -69,12 +64,9 @@ class Recorder:
         self.plans: dict[tuple[str, str], Plan] = {}  # of an agent and a task's text
         self._needs = {job.id: list(job.needs) for job in scenario.jobs}
         self._reads = {
-            member.id: settled(declared(member)).read or ()
-            for member in scenario.agents
+            member.id: settled(declared(member)).read or () for member in scenario.agents
         }
-        self._ranks = {
-            member.id: settled(declared(member)).authority for member in scenario.agents
-        }
+        self._ranks = {member.id: settled(declared(member)).authority for member in scenario.agents}
         self.texts: Texts | None = None  # where they are to be kept
         self.zero = 0.0  # seconds of virtual time that passed before the run began
         self._start = micros(scenario.start)
@@ -92,9 +84,7 @@ class Recorder:
         # by the clock of the memory, so that neither is rounded past the other
         return self._at(self.time())
 
-    def note(
-        self, kind: str, *, at: int | None = None, **fields: Any
-    ) -> dict[str, Any]:
+    def note(self, kind: str, *, at: int | None = None, **fields: Any) -> dict[str, Any]:
         """Return a line of the ledger, behind all that the log holds so far."""
         if at is None:
             self.drain()
@@ -118,9 +108,7 @@ class Recorder:
         """Return whether this version stands in a live entry that the agent may see."""
         self.drain()
         agent_memory = self.memory.as_agent(agent)
-        return any(
-            _is_shown(agent_memory, id) for id in sorted(self.holders.get(version, ()))
-        )
+        return any(_is_shown(agent_memory, id) for id in sorted(self.holders.get(version, ())))
 
     def live(self) -> tuple[int, int]:
         """Return the number of live entries and their tokens in the form of a view."""
@@ -161,9 +149,7 @@ class Recorder:
         fields: dict[str, Any] = {"disputed": sorted(set(doubts))} if doubts else {}
         if self.texts is not None:
             fields["texts"] = self._head(run, request) if begins else []
-            fields["texts"] += self.texts.sent(
-                chain.from_iterable(map(bill.pieces, new))
-            )
+            fields["texts"] += self.texts.sent(chain.from_iterable(map(bill.pieces, new)))
         self.note(
             "prompt",
             run=run,
@@ -200,14 +186,9 @@ class Recorder:
         record = self.run_store.known(run)
         agent, task = self.agent_of(run)
         needs = self._needs.get(task, [])
-        view = next(
-            (message.text for message in request.messages if message.label == "view"),
-            "",
-        )
+        view = next((message.text for message in request.messages if message.label == "view"), "")
         entries, tokens = self.live()
-        available = [
-            need for need in needs if self.readable(agent, self.truth.version(need))
-        ]
+        available = [need for need in needs if self.readable(agent, self.truth.version(need))]
         plan = self.plans.get((agent, record.task.text))
         self.note(
             "spawn",
@@ -236,9 +217,7 @@ class Recorder:
                 continue
             if (id, agent) not in self._rendered:
                 self._rendered.add((id, agent))
-                self.note(
-                    "wake_rendered", id=id, agent=agent, run=run, via=message.label
-                )
+                self.note("wake_rendered", id=id, agent=agent, run=run, via=message.label)
             elif message.label == "wake":
                 self.note("duplicate_wake", id=id, agent=agent, run=run)
         return ids
@@ -247,11 +226,7 @@ class Recorder:
         """Return the facts that stand in disputed entries of the text."""
         if _DISPUTE not in text:
             return []
-        blocks = [
-            block
-            for block in _BLOCKS.split(text)
-            if _DISPUTE in block.partition("\n")[0]
-        ]
+        blocks = [block for block in _BLOCKS.split(text) if _DISPUTE in block.partition("\n")[0]]
         return self.truth.facts_in("\n".join(blocks))
 
     def replied(self, request: Request, turn: Turn) -> None:
@@ -295,20 +270,12 @@ class Recorder:
             "facts": self.truth.facts_in(message.text),
         }
         if call.name == "memory_search":
-            self.note(
-                "search",
-                **fields,
-                query=str(call.arguments.get("query")),
-                **shown_facts,
-            )
+            self.note("search", **fields, query=str(call.arguments.get("query")), **shown_facts)
         elif call.name == "read":
             self.note("read", **fields, **shown_facts)
         elif call.name == "claim":
             self.note(
-                "claim",
-                **fields,
-                work=str(call.arguments.get("work")),
-                got=not message.failed,
+                "claim", **fields, work=str(call.arguments.get("work")), got=not message.failed
             )
 
     # -- the log --
@@ -333,9 +300,7 @@ class Recorder:
         facts = self.truth.facts_in(entry.body)
         for version in facts:
             self.holders.setdefault(version, set()).add(entry.id)
-        to = [
-            member.id for member in self.scenario.agents if self._is_for(member, entry)
-        ]
+        to = [member.id for member in self.scenario.agents if self._is_for(member, entry)]
         self._wakers[entry.id] = to
         run, _, key = (record.once or "").partition("/")
         source = "scenario" if not key else "agent" if "/" in key else "writeback"
@@ -372,9 +337,7 @@ class Recorder:
         not what it does.
         """
         is_notified = entry.author != member.id and entry.priority in member.notify
-        return is_notified and matches_any(
-            tuple(self._reads[member.id]), entry.namespace
-        )
+        return is_notified and matches_any(tuple(self._reads[member.id]), entry.namespace)
 
     def _at(self, at: int) -> int:
         return max((at - self._start - round(self.zero * 1_000_000)) // 1_000, 0)
@@ -392,30 +355,20 @@ class Recorder:
             line = billed[event["run"]].get(event["step"])
             if line is None:
                 event["kind"] = "lost"
-                stored[event["run"]] = [
-                    *stored.get(event["run"], ()),
-                    *event.get("texts", ()),
-                ]
+                stored[event["run"]] = [*stored.get(event["run"], ()), *event.get("texts", ())]
             elif event["kind"] == "prompt":
                 # they come with the next call
                 if lost := stored.pop(event["run"], None):
                     event["texts"] = [*lost, *event["texts"]]
                 first.setdefault(
                     event["run"],
-                    sum(
-                        segment.tokens
-                        for segment in line.sent
-                        if segment.label == "view"
-                    ),
+                    sum(segment.tokens for segment in line.sent if segment.label == "view"),
                 )
                 event["segments"] = [
-                    [segment.label, segment.tokens, int(segment.first)]
-                    for segment in line.sent
+                    [segment.label, segment.tokens, int(segment.first)] for segment in line.sent
                 ]
             else:
-                event["segments"] = [
-                    [segment.label, segment.tokens] for segment in line.got
-                ]
+                event["segments"] = [[segment.label, segment.tokens] for segment in line.got]
         dollars.book(self.events)
         for event in self.events:
             if event["kind"] == "spawn":
@@ -430,10 +383,7 @@ class Recorder:
         middle.sort(key=lambda event: (event["t"], event["_"]))
         events = [*first, *middle, *last]
         return ledger.Run(
-            [
-                {key: value for key, value in event.items() if key != "_"}
-                for event in events
-            ]
+            [{key: value for key, value in event.items() if key != "_"} for event in events]
         )
 
 

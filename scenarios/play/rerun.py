@@ -16,9 +16,7 @@ from scenarios.play import batch
 from scenarios.play.batch import Order
 
 CRASHES = "its processes are killed at real times, which no two runs have in common"
-LIVE = (
-    "a model played it; with its cassette, `run --cassette-mode replay` plays it again"
-)
+LIVE = "a model played it; with its cassette, `run --cassette-mode replay` plays it again"
 
 
 class Rerun(NamedTuple):
@@ -86,9 +84,7 @@ def _scenario(run: Run, name: str) -> Scenario:
 def _order(run: Run, name: str) -> Order:
     begin = run.begin
     prompts = any("texts" in event for event in run.of("prompt"))
-    return Order(
-        name, begin["arm"], begin["seed"], tuple(begin["cell"].items()), prompts
-    )
+    return Order(name, begin["arm"], begin["seed"], tuple(begin["cell"].items()), prompts)
 
 
 def _different(run: Run, text: str) -> Iterator[str]:

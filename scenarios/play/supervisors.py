@@ -42,9 +42,7 @@ class _Ringing(MemoryThread):
         super().__init__(inline=True)
         self._ring = ring
 
-    async def __call__(
-        self, act: Callable[P, R], *args: P.args, **named: P.kwargs
-    ) -> R:
+    async def __call__(self, act: Callable[P, R], *args: P.args, **named: P.kwargs) -> R:
         try:
             return await super().__call__(act, *args, **named)
         finally:
@@ -107,10 +105,7 @@ class Telling(Supervisor):
         store = self.run_store.store
         for record in store.log.since(self._cursor):
             self._cursor = record.seq
-            if (
-                record.kind == "entry"
-                and (entry := entry_of(record)).priority != "info"
-            ):
+            if record.kind == "entry" and (entry := entry_of(record)).priority != "info":
                 self._entries.append(entry)
         for id, session in self.sessions.items():
             for entry in self._entries[self._passed.get(id, 0) :]:

@@ -56,9 +56,7 @@ class Frame(NamedTuple):
 
 
 def plain(value: float) -> str:
-    return (
-        f"{value:,.0f}" if abs(value) >= 10 or value == round(value) else f"{value:g}"
-    )
+    return f"{value:,.0f}" if abs(value) >= 10 or value == round(value) else f"{value:g}"
 
 
 def percent(value: float) -> str:
@@ -67,11 +65,7 @@ def percent(value: float) -> str:
 
 def thousands(value: float) -> str:
     size, unit = (
-        (1e6, " M")
-        if abs(value) >= 1e6
-        else (1e3, " k")
-        if abs(value) >= 1e3
-        else (1.0, "")
+        (1e6, " M") if abs(value) >= 1e6 else (1e3, " k") if abs(value) >= 1e3 else (1.0, "")
     )
     return f"{value / size:.3g}{unit}"
 
@@ -95,32 +89,21 @@ class _Plane:
 
     def y(self, value: float) -> float:
         low, high = self.y_span
-        return (
-            HEIGHT
-            - BOTTOM
-            - (value - low) / ((high - low) or 1) * (HEIGHT - TOP - BOTTOM)
-        )
+        return HEIGHT - BOTTOM - (value - low) / ((high - low) or 1) * (HEIGHT - TOP - BOTTOM)
 
     def axes(self) -> Iterator[str]:
         for value in self.ys:
             y = self.y(value)
             kind = "zero" if value == 0 and self.y_span[0] < 0 else "rule"
             yield (
-                f'<line class="{kind}" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}"'
-                f' y2="{y:.1f}"/>'
+                f'<line class="{kind}" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
             )
             yield _text(LEFT - 6, y + 3.5, self.frame.y_text(value), "tick", "end")
         for value in self.xs:
             yield _text(
-                self.x(value),
-                HEIGHT - BOTTOM + 17,
-                self.frame.x_text(value),
-                "tick",
-                "middle",
+                self.x(value), HEIGHT - BOTTOM + 17, self.frame.x_text(value), "tick", "middle"
             )
-        yield _text(
-            (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, self.frame.x, "axis", "middle"
-        )
+        yield _text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, self.frame.x, "axis", "middle")
         yield _text(0, 11, self.frame.y, "axis", "start")
 
 
@@ -129,9 +112,7 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
     if high <= low:
         high = low + (abs(low) or 1.0)
     step = 10 ** math.floor(math.log10((high - low) / about))
-    step *= next(
-        factor for factor in (1, 2, 5, 10) if (high - low) / (step * factor) <= about
-    )
+    step *= next(factor for factor in (1, 2, 5, 10) if (high - low) / (step * factor) <= about)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return [round(n * step, 10) for n in range(first, last + 1)]
 
@@ -139,12 +120,7 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
 def lines(what: str, frame: Frame, series: Sequence[Series]) -> str:
     """Lines with the intervals of their points, each named at its end."""
     points = [point for curve in series for point in curve.points]
-    ends = [
-        end
-        for point in points
-        for end in (point.y, point.lo, point.hi)
-        if end is not None
-    ]
+    ends = [end for point in points for end in (point.y, point.lo, point.hi) if end is not None]
     plane = _Plane(frame, [point.x for point in points], ends)
     drawn = [*plane.axes()]
     for curve in sorted(series, key=lambda curve: curve.strong):
@@ -153,13 +129,9 @@ def lines(what: str, frame: Frame, series: Sequence[Series]) -> str:
     edge = max(plane.x(curve.points[-1].x) for curve in series)
     for (y, curve), place in zip(last, _apart([y for y, _ in last]), strict=True):
         x = plane.x(curve.points[-1].x)
+        drawn.append(f'<path class="lead" d="M{x + 4:.1f} {y:.1f}L{edge + 10:.1f} {place:.1f}"/>')
         drawn.append(
-            f'<path class="lead" d="M{x + 4:.1f} {y:.1f}L{edge + 10:.1f} {place:.1f}"/>'
-        )
-        drawn.append(
-            _text(
-                edge + 13, place + 3.5, curve.name, _named(curve), "start", curve.colour
-            )
+            _text(edge + 13, place + 3.5, curve.name, _named(curve), "start", curve.colour)
         )
     return _svg(what, drawn)
 
@@ -168,11 +140,7 @@ def _line(plane: _Plane, series: Series, frame: Frame) -> Iterator[str]:
     places = [(plane.x(point.x), plane.y(point.y)) for point in series.points]
     drawn = f"M{places[0][0]:.1f} {places[0][1]:.1f}"
     for (_, before), (x, y) in pairwise(places):
-        drawn += (
-            f"L{x:.1f} {before:.1f}L{x:.1f} {y:.1f}"
-            if series.stepped
-            else f"L{x:.1f} {y:.1f}"
-        )
+        drawn += f"L{x:.1f} {before:.1f}L{x:.1f} {y:.1f}" if series.stepped else f"L{x:.1f} {y:.1f}"
     yield (
         f'<path class="line{" strong" if series.strong else ""}"'
         f' style="stroke:var(--c{series.colour})" d="{drawn}"/>'
@@ -192,18 +160,14 @@ def _line(plane: _Plane, series: Series, frame: Frame) -> Iterator[str]:
 def points(what: str, frame: Frame, series: Sequence[Series]) -> str:
     """Return one point each, with its name beside it."""
     plane = _Plane(
-        frame,
-        [curve.points[0].x for curve in series],
-        [curve.points[0].y for curve in series],
+        frame, [curve.points[0].x for curve in series], [curve.points[0].y for curve in series]
     )
     return _svg(what, [*plane.axes(), *_beside(plane, frame, series)])
 
 
 def _beside(plane: _Plane, frame: Frame, series: Sequence[Series]) -> Iterator[str]:
     """Yield a point for each, with its name beside it, where nothing else stands."""
-    places = [
-        (plane.x(curve.points[0].x), plane.y(curve.points[0].y)) for curve in series
-    ]
+    places = [(plane.x(curve.points[0].x), plane.y(curve.points[0].y)) for curve in series]
     boxes = [(x - 4, y + 3.5, 8.0) for x, y in places]
     for curve in sorted(series, key=lambda curve: not curve.strong):
         x, y = plane.x(curve.points[0].x), plane.y(curve.points[0].y)
@@ -225,9 +189,7 @@ def _free(
     for off in (0, *(side * step * LINE for step in range(1, 16) for side in (1, -1))):
         candidate = y + off
         if TOP < candidate < HEIGHT - BOTTOM + 4 and not any(
-            abs(candidate - box_y) < LINE
-            and x < box_left + wide
-            and box_left < x + width
+            abs(candidate - box_y) < LINE and x < box_left + wide and box_left < x + width
             for box_left, box_y, wide in taken
         ):
             return candidate
@@ -243,10 +205,7 @@ class Bar(NamedTuple):
 
 
 def stacked(
-    what: str,
-    bars: Sequence[Bar],
-    colours: Mapping[str, int],
-    text: Callable[[float], str],
+    what: str, bars: Sequence[Bar], colours: Mapping[str, int], text: Callable[[float], str]
 ) -> str:
     """Bars beside each other's names, from the top down."""
     step, margins, right, top = 24.0, 92.0, 50.0, 6.0
@@ -255,13 +214,7 @@ def stacked(
     for number, bar in enumerate(bars):
         y, x = top + number * step, margins
         drawn.append(
-            _text(
-                margins - 7,
-                y + 14,
-                bar.name,
-                "name strong" if bar.strong else "name",
-                "end",
-            )
+            _text(margins - 7, y + 14, bar.name, "name strong" if bar.strong else "name", "end")
         )
         for label, value in bar.parts:
             size = value / most * wide
@@ -272,13 +225,7 @@ def stacked(
             )
             x += size
         drawn.append(
-            _text(
-                x + 5,
-                y + 14,
-                text(sum(value for _, value in bar.parts)),
-                "tick",
-                "start",
-            )
+            _text(x + 5, y + 14, text(sum(value for _, value in bar.parts)), "tick", "start")
         )
     return _svg(what, drawn, top * 2 + len(bars) * step)
 
@@ -302,20 +249,12 @@ def measures(what: str, bars: Sequence[Measure], text: Callable[[float], str]) -
     wide, drawn = WIDTH - margins - right, []
     for number, bar in enumerate(bars):
         y = top + number * step
-        size, lo, hi = (
-            max(value / most * wide, 0.0) for value in (bar.value, bar.lo, bar.hi)
-        )
+        size, lo, hi = (max(value / most * wide, 0.0) for value in (bar.value, bar.lo, bar.hi))
         title = escape(
             f"{bar.name}: {text(bar.value)} [{text(bar.lo)}, {text(bar.hi)}], {bar.note}"
         )
         drawn.append(
-            _text(
-                margins - 7,
-                y + 14,
-                bar.name,
-                "name strong" if bar.strong else "name",
-                "end",
-            )
+            _text(margins - 7, y + 14, bar.name, "name strong" if bar.strong else "name", "end")
         )
         drawn.append(
             f'<rect class="{"strong" if bar.strong else "other"}" x="{margins:.1f}" y="{y + 3:.1f}"'
@@ -364,9 +303,7 @@ def _named(series: Series) -> str:
     return "name strong" if series.strong else "name"
 
 
-def _text(
-    x: float, y: float, text: str, kind: str, anchor: str, colour: int | None = None
-) -> str:
+def _text(x: float, y: float, text: str, kind: str, anchor: str, colour: int | None = None) -> str:
     fill = f' style="fill:var(--c{colour})"' if colour is not None else ""
     return (
         f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}"'
@@ -383,9 +320,7 @@ def _apart(places: Sequence[float]) -> list[float]:
     overflow = (result[order[-1]] - (HEIGHT - BOTTOM + 4)) if order else 0.0
     if overflow > 0:
         result[order[-1]] -= overflow
-        for after, before in zip(
-            reversed(order), list(reversed(order))[1:], strict=False
-        ):
+        for after, before in zip(reversed(order), list(reversed(order))[1:], strict=False):
             result[before] = min(result[before], result[after] - LINE)
     return result
 

@@ -63,9 +63,7 @@ def changes(
                 continue
             if name not in later:
                 yield Change(f"{key} {name}", old["value"], "not measured", True)
-            elif change := _moved(
-                f"{key} {name}", name, old, later[name]["value"], tolerance
-            ):
+            elif change := _moved(f"{key} {name}", name, old, later[name]["value"], tolerance):
                 yield change
 
 
@@ -76,9 +74,7 @@ def _stands_for(key: str, after: Mapping[str, Any]) -> bool:
     name, _, cell = key.partition("@")
     varied = {setting.partition("=")[0] for setting in cell.split(",")}
     return (
-        name.rpartition("/")[2] == "isolated"
-        and varied <= OF_MEMORY
-        and name in after["metrics"]
+        name.rpartition("/")[2] == "isolated" and varied <= OF_MEMORY and name in after["metrics"]
     )
 
 
@@ -92,10 +88,7 @@ def _moved(
 
 
 def _gates(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
-    now = {
-        (verdict["scenario"], verdict["gate"]): verdict["met"]
-        for verdict in after["verdicts"]
-    }
+    now = {(verdict["scenario"], verdict["gate"]): verdict["met"] for verdict in after["verdicts"]}
     words = {True: "met", False: "missed", None: "not played"}
     for verdict in before["verdicts"]:
         is_met = now.get((verdict["scenario"], verdict["gate"]))

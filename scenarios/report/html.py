@@ -7,10 +7,7 @@ from html import escape
 
 from scenarios.measure.findings import Table
 from scenarios.report.pictures import Picture
-from scenarios.report.words import (
-    amount,
-    figure,
-)
+from scenarios.report.words import amount, figure
 
 HEADS = {
     "tokens": "tokens", "net_saving": "saved", "task_success": "done right", "co_memory": "C ÷ W",
@@ -26,8 +23,7 @@ HEADS = {
 
 ABOUT = {
     "retrieval": (
-        "search in recorded conversations: how much of the evidence for a question is"
-        " found"
+        "search in recorded conversations: how much of the evidence for a question is found"
     )
 }
 
@@ -69,11 +65,7 @@ def interval_text(name: str, interval: Table) -> str:
 
 
 def pair(each: Table) -> str:
-    worse = (
-        "<span class='met'>yes</span>"
-        if each["no_worse"]
-        else "<span class='missed'>no</span>"
-    )
+    worse = "<span class='met'>yes</span>" if each["no_worse"] else "<span class='missed'>no</span>"
     fragile = (
         f"<span class='fragile'>{escape(', '.join(each['flips']))}</span>"
         if each["flips"]

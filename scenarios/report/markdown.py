@@ -38,9 +38,7 @@ UNITS_TOLD = (
     " among the first k sessions."
 )
 # The HTML that is our own: the grid of a scenario is folded.
-FOLDS = re.compile(
-    r"<details><summary>[\w ,]+ of the grid, in which nothing is judged</summary>"
-)
+FOLDS = re.compile(r"<details><summary>[\w ,]+ of the grid, in which nothing is judged</summary>")
 FOLDED = "</details>"
 PIPE = "\\|"
 UNIT_COLUMNS = ("", "questions", "k", *UNITS)
@@ -95,8 +93,7 @@ def _lines(report: Report) -> Iterator[str]:
         f" configuration `{run['config']}`."
     )
     yield (
-        "`brain-suite verify` makes every number again from the ledger, and those of"
-        " retrieval from"
+        "`brain-suite verify` makes every number again from the ledger, and those of retrieval from"
     )
     yield "the conversations."
 
@@ -120,28 +117,16 @@ def rivals(table: Table) -> Iterator[str]:
 def _scenario(report: Report, scenario: str) -> Iterator[str]:
     described = report.table["scenarios"][scenario]
     level = report.table["run"]["level"]
-    yield from (
-        f"## {described['title']}",
-        "",
-        f"`{scenario}`, {level}. {described['shows']}",
-        "",
-    )
+    yield from (f"## {described['title']}", "", f"`{scenario}`, {level}. {described['shows']}", "")
     if described["headline"]:
-        yield from (
-            f"Judged at {parameters(described['params'])}. {described['headline']}",
-            "",
-        )
+        yield from (f"Judged at {parameters(described['params'])}. {described['headline']}", "")
     yield from grid(
-        ("gate", "arm", "value [95 %]", "runs that meet it", "verdict"),
-        _gates(report, scenario),
+        ("gate", "arm", "value [95 %]", "runs that meet it", "verdict"), _gates(report, scenario)
     )
     groups = summary.order(described, report.study.arms(scenario))
     kinds = {arm: kind for kind, arms in groups for arm in arms}
     base = report.study.base(scenario)
-    rows = {
-        arm: report.table["metrics"][report.study.key(scenario, base, arm)]
-        for arm in kinds
-    }
+    rows = {arm: report.table["metrics"][report.study.key(scenario, base, arm)] for arm in kinds}
     columns = [name for name in COLUMNS if any(name in row for row in rows.values())]
     yield from grid(
         ("arm", "kind", "n", *columns),
@@ -158,11 +143,7 @@ def _scenario(report: Report, scenario: str) -> Iterator[str]:
     yield from (f"* {name}: {meaning(name)}" for name in columns)
     yield ""
     yield from _cells(
-        [
-            verdict
-            for verdict in report.table["verdicts"]
-            if verdict["scenario"] == scenario
-        ]
+        [verdict for verdict in report.table["verdicts"] if verdict["scenario"] == scenario]
     )
     yield from _beside(report, scenario)
 
@@ -218,16 +199,9 @@ def _beside(report: Report, scenario: str) -> Iterator[str]:
             "fragile",
         )
         yield from grid(head, map(_comparison, rows))
-    payback = [
-        pays(row) for row in report.table["break_even"] if row["scenario"] == scenario
-    ]
+    payback = [pays(row) for row in report.table["break_even"] if row["scenario"] == scenario]
     if payback:
-        yield from (
-            "From where on memory pays:",
-            "",
-            *(f"* {row}" for row in payback),
-            "",
-        )
+        yield from ("From where on memory pays:", "", *(f"* {row}" for row in payback), "")
 
 
 def _comparison(each: Table) -> Sequence[str]:
@@ -246,15 +220,8 @@ def _recorded(runs: Table) -> Iterator[str]:
     """Yield what was retrieved (L1), in our figures and in the units that others use."""
     if RETRIEVAL in runs:
         retrieved = runs[RETRIEVAL]
-        yield from (
-            "## What memory finds in recorded conversations (L1)",
-            "",
-            RETRIEVED,
-            "",
-        )
-        yield from grid(
-            ("", "questions", *retrieved["figures"]), retrieval_rows(retrieved)
-        )
+        yield from ("## What memory finds in recorded conversations (L1)", "", RETRIEVED, "")
+        yield from grid(("", "questions", *retrieved["figures"]), retrieval_rows(retrieved))
         yield from (f"{UNITS_TOLD} {COMPARABLE}", "")
         yield from grid(UNIT_COLUMNS, unit_rows(retrieved))
 
@@ -278,11 +245,7 @@ def retrieval_rows(found: Table) -> Iterator[Sequence[str]]:
         *(figure(name, item) for name, item in found["figures"].items()),
     )
     for category, row in found["by_category"].items():
-        yield (
-            category,
-            str(row["questions"]),
-            *(percent(row[name]) for name in found["figures"]),
-        )
+        yield (category, str(row["questions"]), *(percent(row[name]) for name in found["figures"]))
     yield (
         "all in one workspace",
         questions,

@@ -37,16 +37,7 @@ from scenarios.report.page_top import top
 from scenarios.report.pictures import Picture
 from scenarios.report.recorded import RETRIEVAL
 from scenarios.report.report import LEVELS, Report
-from scenarios.report.words import (
-    amount,
-    cells,
-    figure,
-    levels,
-    others,
-    parameters,
-    pays,
-    together,
-)
+from scenarios.report.words import amount, cells, figure, levels, others, parameters, pays, together
 
 # The columns of `COLUMNS`, as they stand together in a table.
 PARTS: Mapping[str, Sequence[str]] = {
@@ -62,9 +53,7 @@ assert {name for names in PARTS.values() for name in names} == set(COLUMNS)
 
 
 def html(report: Report) -> str:
-    style = (resources.files("scenarios.report") / "page.css").read_text(
-        encoding="utf-8"
-    )
+    style = (resources.files("scenarios.report") / "page.css").read_text(encoding="utf-8")
     drawn = list(pictures.of(report))
     sections = (
         top(report),
@@ -98,9 +87,7 @@ def _gates(report: Report) -> Iterator[str]:
     yield "<p class='soft'>Thresholds stand in the scenario's file, before anything is played.</p>"
     for scenario in report.study.scenarios:
         verdicts = [
-            verdict
-            for verdict in report.table["verdicts"]
-            if verdict["scenario"] == scenario
+            verdict for verdict in report.table["verdicts"] if verdict["scenario"] == scenario
         ]
         if verdicts:
             yield from _judged(report.table["scenarios"][scenario], scenario, verdicts)
@@ -128,9 +115,7 @@ def _judged(about: Table, scenario: str, verdicts: Sequence[Table]) -> Iterator[
     ]
     if rows:
         beyond = sum(
-            not outcome["met"]
-            for verdict in verdicts
-            for outcome in verdict["cells"].values()
+            not outcome["met"] for verdict in verdicts for outcome in verdict["cells"].values()
         )
         yield f"<details class='cells'><summary>{others(len(rows))} of its grid"
         yield f"<small>{beyond} figure{'s' * (beyond != 1)} beyond a limit</small></summary>"
@@ -162,9 +147,7 @@ def _gate(each: Table) -> str:
     )
     if "why" in each:
         fragile += f"<small>{escape(each['why'])}</small>"
-    value = (
-        value_cell(each["metric"], {each["metric"]: each}) if "value" in each else "–"
-    )
+    value = value_cell(each["metric"], {each["metric"]: each}) if "value" in each else "–"
     runs = f"{each['runs_met']} of {each['n']}" if "value" in each else "–"
     return (
         f"<td class='{kind}'>{escape(status)}</td><td"
@@ -199,9 +182,7 @@ def _pays(report: Report) -> Iterator[str]:
     rows = report.table["break_even"]
     if rows:
         yield "<h2>From where on memory pays</h2><ul class='plain'>"
-        yield from (
-            f"<li>{escape(row['scenario'])}: {escape(pays(row))}</li>" for row in rows
-        )
+        yield from (f"<li>{escape(row['scenario'])}: {escape(pays(row))}</li>" for row in rows)
         yield "</ul>"
 
 
@@ -214,10 +195,7 @@ def _recorded(report: Report) -> Iterator[str]:
             f"<h2>What memory finds in recorded conversations (L1)</h2><p"
             f" class='soft'>{escape(RETRIEVED)}</p>"
         )
-        yield table(
-            ("", "questions", *retrieved["figures"]),
-            map(_row, retrieval_rows(retrieved)),
-        )
+        yield table(("", "questions", *retrieved["figures"]), map(_row, retrieval_rows(retrieved)))
         yield f"<p class='soft'>{escape(UNITS_TOLD)} {escape(COMPARABLE)}</p>"
         yield table(UNIT_COLUMNS, map(_row, unit_rows(retrieved)))
 
@@ -252,10 +230,7 @@ def _details(report: Report) -> Iterator[str]:
 def _arms(report: Report, scenario: str) -> Iterator[str]:
     """Yield all arms, in tables that fit a screen, and the meaning of their columns."""
     arms, base = report.study.arms(scenario), report.study.base(scenario)
-    rows = {
-        arm: report.table["metrics"][report.study.key(scenario, base, arm)]
-        for arm in arms
-    }
+    rows = {arm: report.table["metrics"][report.study.key(scenario, base, arm)] for arm in arms}
     meant: list[str] = []
     for title, names in PARTS.items():
         columns = [name for name in names if any(name in row for row in rows.values())]
@@ -263,8 +238,7 @@ def _arms(report: Report, scenario: str) -> Iterator[str]:
             lines = list(_by_kind(report, scenario, rows, columns))
             yield table((title, "n", *map(head, columns)), lines)
         meant += [
-            f"<dt>{escape(head(name))}</dt><dd>{escape(meaning(name))}</dd>"
-            for name in columns
+            f"<dt>{escape(head(name))}</dt><dd>{escape(meaning(name))}</dd>" for name in columns
         ]
     yield (
         f"<details class='meant'><summary>What the columns"
@@ -283,26 +257,19 @@ def _by_kind(
         )
         for arm in arms:
             yield _arm(
-                arm,
-                len(report.study.of(scenario, arm)),
-                rows[arm],
-                columns,
-                kind == "product",
+                arm, len(report.study.of(scenario, arm)), rows[arm], columns, kind == "product"
             )
 
 
 def _arm(arm: str, n: int, row: Table, columns: Sequence[str], strong: bool) -> str:
     cells = "".join(f"<td>{value_cell(name, row)}</td>" for name in columns)
     return (
-        f"<tr{' class=gated' * strong}><th"
-        f" scope='row'>{escape(arm)}</th><td>{n}</td>{cells}</tr>"
+        f"<tr{' class=gated' * strong}><th scope='row'>{escape(arm)}</th><td>{n}</td>{cells}</tr>"
     )
 
 
 def _beside(report: Report, scenario: str) -> str:
-    rows = [
-        pair(row) for row in report.table["comparisons"] if row["scenario"] == scenario
-    ]
+    rows = [pair(row) for row in report.table["comparisons"] if row["scenario"] == scenario]
     if not rows:
         return ""
     head = (
@@ -321,9 +288,7 @@ def _beside(report: Report, scenario: str) -> str:
 
 
 def _missed(report: Report) -> Iterator[str]:
-    missed = [
-        verdict for verdict in report.table["verdicts"] if verdict["met"] is False
-    ]
+    missed = [verdict for verdict in report.table["verdicts"] if verdict["met"] is False]
     if not missed and not report.table["warnings"]:
         return
     yield "<h2>What was not reached, and what to know before believing this</h2><ul class='plain'>"
@@ -334,15 +299,11 @@ def _missed(report: Report) -> Iterator[str]:
             else verdict["why"]
         )
         runs_met = (
-            f"; {verdict['runs_met']} of {verdict['n']} runs meet it"
-            if "value" in verdict
-            else ""
+            f"; {verdict['runs_met']} of {verdict['n']} runs meet it" if "value" in verdict else ""
         )
         text = f"{verdict['scenario']}, {verdict['arm']}: {verdict['gate']} {came}{runs_met}"
         yield f"<li class='missed'>{escape(text)}</li>"
-    yield from (
-        f"<li>{escape(verdict)}</li>" for verdict in together(report.table["warnings"])
-    )
+    yield from (f"<li>{escape(verdict)}</li>" for verdict in together(report.table["warnings"]))
     yield "</ul>"
 
 
@@ -352,9 +313,7 @@ def _levels(report: Report) -> Iterator[str]:
     for level, claim, state in levels(report.table):
         kind = "met" if state.startswith("played") else "unplayed"
         state_html = code(state)
-        name = (
-            f"{escape(claim)}<small>{escape(ABOUT.get(claim, LEVELS[level]))}</small>"
-        )
+        name = f"{escape(claim)}<small>{escape(ABOUT.get(claim, LEVELS[level]))}</small>"
         head = f"<th scope='row'>{level}</th><td class='words'>{name}</td>"
         rows.append(f"<tr>{head}<td class='words {kind}'>{state_html}</td></tr>")
     yield table(("level", "<what it is", "<in this report"), rows)
@@ -369,8 +328,7 @@ def _foot(report: Report) -> Iterator[str]:
     )
     yield f"({escape(run['counting'])}). Ledger <code>{run['ledger']}</code>, configuration"
     yield (
-        f"<code>{run['config']}</code>.</p><p>Dollars:"
-        f" {escape(' '.join(summary.price_list()))}</p>"
+        f"<code>{run['config']}</code>.</p><p>Dollars: {escape(' '.join(summary.price_list()))}</p>"
     )
     yield "<p>To check: <code>brain-suite verify DIR/report.json</code> makes every"
     yield (

@@ -9,10 +9,7 @@ from scenarios.measure.findings import Table
 from scenarios.report import pictures, summary
 from scenarios.report.html import picture_html, table
 from scenarios.report.report import LEVELS, ONLY_CHANCE, Report
-from scenarios.report.words import (
-    measured,
-    percent,
-)
+from scenarios.report.words import measured, percent
 
 
 def top(report: Report) -> Iterator[str]:
@@ -50,9 +47,7 @@ def top(report: Report) -> Iterator[str]:
 def _saving(text: str) -> str:
     """Return a cell of the table, with the rival below what is saved beside it."""
     value, _, rival = text.partition("] v ")
-    return (
-        f"{escape(value)}]<small>v {escape(rival)}</small>" if rival else escape(text)
-    )
+    return f"{escape(value)}]<small>v {escape(rival)}</small>" if rival else escape(text)
 
 
 def _compared(table: Table) -> Iterator[str]:
@@ -62,8 +57,7 @@ def _compared(table: Table) -> Iterator[str]:
         kind, _, details = description.partition(": ")
         small = f"<small>{escape(details)}</small>" if details else ""
         rows = "".join(
-            f"<dt><code>{escape(arm)}</code></dt><dd>{escape(names)}</dd>"
-            for arm, names in arms
+            f"<dt><code>{escape(arm)}</code></dt><dd>{escape(names)}</dd>" for arm, names in arms
         )
         title = escape(kind[0].upper() + kind[1:])
         yield f"<section><h3>{title}{small}</h3><dl>{rows}</dl></section>"
@@ -101,9 +95,7 @@ def _tiles(report: Report) -> Iterator[tuple[str, str]]:
                 percent(figures["co_task"]["value"]),
                 f"all coordination ÷ task, of which memory {memory}; {location}",
             )
-    judged = [
-        item["met"] for item in report.table["verdicts"] if item["met"] is not None
-    ]
+    judged = [item["met"] for item in report.table["verdicts"] if item["met"] is not None]
     yield f"{sum(judged)} of {len(judged)}", "thresholds met"
     yield (
         f"{report.table['run']['runs']:,}",

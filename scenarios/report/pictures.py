@@ -60,17 +60,13 @@ def headlines(report: Report) -> Iterator[Picture]:
     """
     for row in report.table["against"]:
         product, bars = row["product"], row["bars"]
-        names = sorted(
-            bars, key=lambda arm: (arm != product, bars[arm]["tokens"]["value"])
-        )
+        names = sorted(bars, key=lambda arm: (arm != product, bars[arm]["tokens"]["value"]))
         drawn = [_measure(arm, bars[arm], arm == product) for arm in names]
         seeds = f"{row['n']} seed{'s' * (row['n'] != 1)}, the same for all"
         title = f"{row['scenario']}, {row['agents']} agents"
         caption = f"Tokens, dollars and tasks done right of a run, {summary.agents(row)}; {seeds}."
         best = f"the best rival is {row['best']}" if row["best"] else summary.NO_RIVAL
-        best += (
-            "" if row["best"] == row["best_usd"] else f", by dollars {row['best_usd']}"
-        )
+        best += "" if row["best"] == row["best_usd"] else f", by dollars {row['best_usd']}"
         caption += f" Lines are 95 % intervals; {best}."
         yield Picture(title, caption, charts.measures(title, drawn, charts.thousands))
 
@@ -78,9 +74,7 @@ def headlines(report: Report) -> Iterator[Picture]:
 def _measure(arm: str, bar: Table, product: bool) -> Measure:
     tokens, note = bar["tokens"], f"${bar['usd']['value']:.2f} · {bar['success']:.0%}"
     colour = COLOURS["shipped"] if product else RIVALS
-    return Measure(
-        arm, tokens["value"], tokens["lo"], tokens["hi"], note, colour, product
-    )
+    return Measure(arm, tokens["value"], tokens["lo"], tokens["hi"], note, colour, product)
 
 
 def of(report: Report) -> Iterator[Picture]:
@@ -89,15 +83,11 @@ def of(report: Report) -> Iterator[Picture]:
     for draw in (_by_team, _surface, _stack, _pareto, _waits, _hops, _month, _recall):
         picture = draw(report)
         yield (
-            picture._replace(caption=f"{level}. {picture.caption}")
-            if picture.drawing
-            else picture
+            picture._replace(caption=f"{level}. {picture.caption}") if picture.drawing else picture
         )
 
 
-def _first(
-    study: Study, holds: Callable[[str], bool], preferred: str = MAIN
-) -> str | None:
+def _first(study: Study, holds: Callable[[str], bool], preferred: str = MAIN) -> str | None:
     """Return the scenario that a chart is about: the preferred one, else the first of which it can
     be drawn.
     """
@@ -143,11 +133,7 @@ def _by_team(report: Report) -> Picture:
         if arm == ISOLATED or len(sizes) < 2:
             continue
         found = [
-            _point(
-                team,
-                study.saving(name, arm, ISOLATED, cell),
-                len(study.of(name, arm, cell)),
-            )
+            _point(team, study.saving(name, arm, ISOLATED, cell), len(study.of(name, arm, cell)))
             for team, cell in sizes
         ]
         series.append(Series(arm, found, _colour(arm, number), arm == gated))
@@ -169,9 +155,7 @@ def _by_team(report: Report) -> Picture:
 
 def _surface(report: Report) -> Picture:
     study, title = report.study, "Net saving over the grid"
-    name = _first(
-        study, lambda each: _other(study, each) is not None, "redundant_discovery"
-    )
+    name = _first(study, lambda each: _other(study, each) is not None, "redundant_discovery")
     if name is None:
         return Picture(title, "", missing="brain-suite run redundant_discovery")
     axis, arm = _other(study, name) or "", study.gated(name) or ""
@@ -181,10 +165,7 @@ def _surface(report: Report) -> Picture:
         pairs = study.pairs(name, arm, ISOLATED, cell)
         if pairs:
             level = dict(pairs[0][0].cell).get(axis, default)
-            cells[level, pairs[0][0].team] = (
-                study.saving(name, arm, ISOLATED, cell),
-                len(pairs),
-            )
+            cells[level, pairs[0][0].team] = (study.saving(name, arm, ISOLATED, cell), len(pairs))
     caption = (
         f"{name}: net saving of {arm} by {axis} and agents. A frame: the interval lies"
         f" above 0. n in each cell."
@@ -195,18 +176,14 @@ def _surface(report: Report) -> Picture:
 def _within(study: Study, name: str, other: str) -> list[str]:
     """Return the cells in which nothing differs but the team and this parameter."""
     return [
-        cell
-        for cell in findings.surface(study, name)
-        if study.varied(name, cell) <= {"n", other}
+        cell for cell in findings.surface(study, name) if study.varied(name, cell) <= {"n", other}
     ]
 
 
 def _other(study: Study, name: str) -> str | None:
     """Return the parameter that varies with the team in most cells; None where none does."""
     both = [study.varied(name, cell) for cell in findings.surface(study, name)]
-    names = sorted(
-        {each for varied in both if "n" in varied for each in varied - {"n"}}
-    )
+    names = sorted({each for varied in both if "n" in varied for each in varied - {"n"}})
     if study.gated(name) is None or not names:
         return None
     return max(names, key=lambda each: len(_within(study, name, each)))
@@ -214,9 +191,7 @@ def _other(study: Study, name: str) -> str | None:
 
 def _heat(other: str, cells: dict[tuple[object, int], tuple[Interval, int]]) -> str:
     teams = sorted({team for _, team in cells})
-    rows = sorted(
-        {column for column, _ in cells}, key=lambda each: (isinstance(each, str), each)
-    )
+    rows = sorted({column for column, _ in cells}, key=lambda each: (isinstance(each, str), each))
     head = "".join(f"<th scope='col'>{team}</th>" for team in teams)
     body = ""
     for column in rows:
@@ -248,9 +223,7 @@ def _stack(report: Report) -> Picture:
     study, title = report.study, "What tokens were spent on"
     name = _first(
         study,
-        lambda each: any(
-            "tokens.system" in study.figures(each, arm) for arm in study.arms(each)
-        ),
+        lambda each: any("tokens.system" in study.figures(each, arm) for arm in study.arms(each)),
     )
     if name is None:
         return Picture(title, "", missing="brain-suite run landing_pages")
@@ -260,9 +233,7 @@ def _stack(report: Report) -> Picture:
         amounts = []
         for part, labels, _ in STACK:
             value = sum(
-                figures[f"tokens.{label}"].value
-                for label in labels
-                if f"tokens.{label}" in figures
+                figures[f"tokens.{label}"].value for label in labels if f"tokens.{label}" in figures
             )
             if value:
                 amounts.append((part, value))
@@ -275,10 +246,7 @@ def _stack(report: Report) -> Picture:
     )
     legend = [(part, colour) for part, _, colour in STACK if part in used]
     return Picture(
-        title,
-        caption,
-        charts.stacked(title, bars, colours, charts.thousands),
-        legend=legend,
+        title, caption, charts.stacked(title, bars, colours, charts.thousands), legend=legend
     )
 
 
@@ -287,8 +255,7 @@ def _pareto(report: Report) -> Picture:
     name = _first(
         study,
         lambda each: (
-            len(study.arms(each)) > 2
-            and "task_success" in study.figures(each, study.arms(each)[0])
+            len(study.arms(each)) > 2 and "task_success" in study.figures(each, study.arms(each)[0])
         ),
     )
     if name is None:
@@ -298,9 +265,7 @@ def _pareto(report: Report) -> Picture:
         figures = study.figures(name, arm)
         if "usd" in figures and "task_success" in figures:
             point = Point(
-                figures["usd"].value,
-                figures["task_success"].value,
-                n=len(study.of(name, arm)),
+                figures["usd"].value, figures["task_success"].value, n=len(study.of(name, arm))
             )
             state.append(Series(arm, [point], _colour(arm, number), arm == gated))
     frame = Frame(
@@ -329,9 +294,7 @@ def _waits(report: Report) -> Picture:
     if name is None:
         return Picture(title, "", missing="brain-suite run api_migration_wake")
     gated, series = study.gated(name), []
-    last = max(
-        wait for arm in study.arms(name) for wait in _all_waits(study, name, arm)
-    )
+    last = max(wait for arm in study.arms(name) for wait in _all_waits(study, name, arm))
     for number, arm in enumerate(study.arms(name)):
         waits = _all_waits(study, name, arm)
         delivered = study.figures(name, arm).get("wake_delivery")
@@ -341,9 +304,7 @@ def _waits(report: Report) -> Picture:
                 for at, wait in enumerate(waits)
             ]
             shares.append(Point(last, delivered.value))
-            series.append(
-                Series(arm, shares, _colour(arm, number), arm == gated, stepped=True)
-            )
+            series.append(Series(arm, shares, _colour(arm, number), arm == gated, stepped=True))
     frame = Frame(
         "virtual seconds after the write",
         "share of deliveries",
@@ -409,9 +370,7 @@ def _month(report: Report) -> Picture:
     study, title = report.study, "Thirty days of a memory"
     name = _first(
         study,
-        lambda item: any(
-            one.days for arm in study.arms(item) for one in study.of(item, arm)
-        ),
+        lambda item: any(one.days for arm in study.arms(item) for one in study.of(item, arm)),
         "defrag_30_days",
     )
     if name is None:
@@ -423,14 +382,11 @@ def _month(report: Report) -> Picture:
             for day, tokens in item.days:
                 by_day.setdefault(day, []).append(tokens)
         points = [
-            Point(day, sum(item) / len(item), n=len(item))
-            for day, item in sorted(by_day.items())
+            Point(day, sum(item) / len(item), n=len(item)) for day, item in sorted(by_day.items())
         ]
         if points:
             series.append(Series(arm, points, _colour(arm, number), arm == gated))
-    frame = Frame(
-        "day", "tokens of all live entries", charts.plain, charts.thousands, 0.0
-    )
+    frame = Frame("day", "tokens of all live entries", charts.plain, charts.thousands, 0.0)
     caption = f"{name}: the mean over runs."
     return Picture(title, caption, charts.lines(title, frame, series))
 
@@ -451,9 +407,7 @@ def _recall(report: Report) -> Picture:
     for number, arm in enumerate(study.arms(name)):
         figures, n = study.figures(name, arm), len(study.of(name, arm))
         if "context_reduction" in figures and "needed_recall" in figures:
-            point = Point(
-                figures["context_reduction"].value, figures["needed_recall"].value, n=n
-            )
+            point = Point(figures["context_reduction"].value, figures["needed_recall"].value, n=n)
             state.append(Series(arm, [point], _colour(arm, number), arm == gated))
     frame = Frame(
         "context that is not sent",

@@ -45,8 +45,7 @@ def planned(
     most = runs or (scenario.full if full else scenario.runs)
     for arm in chosen:
         yield from (
-            Order(name, arm, first + n, tuple(own.items()))
-            for n in range(_times(arm, most, full))
+            Order(name, arm, first + n, tuple(own.items())) for n in range(_times(arm, most, full))
         )
     for each in cells(scenario) if grid else ():
         combined = own | each

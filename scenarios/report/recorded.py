@@ -59,14 +59,9 @@ def _retrieved(path: str) -> Table:
     with tempfile.TemporaryDirectory(prefix="retrieval-") as folder:
         found = retrieval.measure(conversations, folder)
     figures = {
-        name: _interval([found[name], *found["intervals"][name]])
-        for name in retrieval.FIGURES
+        name: _interval([found[name], *found["intervals"][name]]) for name in retrieval.FIGURES
     }
-    one = {
-        name: value
-        for name, value in found["one_workspace"].items()
-        if name != "milliseconds"
-    }
+    one = {name: value for name, value in found["one_workspace"].items() if name != "milliseconds"}
     data = {"path": path, "sha256": sha256(Path(path).read_bytes()).hexdigest()}
     return {
         "data": data,
@@ -81,10 +76,7 @@ def _retrieved(path: str) -> Table:
 
 
 def _interval(ends: Sequence[float]) -> Table:
-    return {
-        name: rounded(item)
-        for name, item in zip(("value", "lo", "hi"), ends, strict=True)
-    }
+    return {name: rounded(item) for name, item in zip(("value", "lo", "hi"), ends, strict=True)}
 
 
 def _round(value: Any) -> Any:

@@ -27,12 +27,7 @@ from scenarios.play.arms.catalog import ARMS
 from scenarios.report import plan
 
 SCHEMA = "brain-suite/report-v1"
-REPORT, LEDGER, TEXT, PAGE = FILES = (
-    "report.json",
-    "ledger.jsonl.gz",
-    "report.md",
-    "report.html",
-)
+REPORT, LEDGER, TEXT, PAGE = FILES = ("report.json", "ledger.jsonl.gz", "report.md", "report.html")
 ONLY_CHANCE = (
     "L0: agents are scripted. Intervals describe the chance in the scenarios alone"
     " (which facts, sizes, times are drawn), and nothing about models."
@@ -63,13 +58,7 @@ class Report(NamedTuple):
 def thresholds_of(scenario: Scenario) -> list[Threshold]:
     return [
         Threshold(
-            scenario.id,
-            gate.text,
-            gate.metric,
-            scenario.gated,
-            gate.op,
-            gate.value,
-            gate.cell,
+            scenario.id, gate.text, gate.metric, scenario.gated, gate.op, gate.value, gate.cell
         )
         for gate in scenario.gates
     ]
@@ -132,9 +121,7 @@ def what_ran(study: Study, digest: str) -> Table:
         }
     )
     seeds = {
-        scenario: sorted(
-            {sample.seed for sample in samples if sample.scenario == scenario}
-        )
+        scenario: sorted({sample.seed for sample in samples if sample.scenario == scenario})
         for scenario in study.scenarios
     }
     engines = sorted({sample.engine for sample in samples if sample.engine})
@@ -151,9 +138,7 @@ def what_ran(study: Study, digest: str) -> Table:
     }
 
 
-def warnings(
-    study: Study, scenarios: Mapping[str, Table], parts: Findings
-) -> list[str]:
+def warnings(study: Study, scenarios: Mapping[str, Table], parts: Findings) -> list[str]:
     """Return the warnings that a reader needs first."""
     lines = [
         f"{item['scenario']}: {item['gate']}: {item['why']}"
@@ -165,9 +150,7 @@ def warnings(
             f"{scenario}: the arm {arm} is not available: {why}"
             for arm, why in table["missing"].items()
         ]
-        least = min(
-            (len(study.of(scenario, arm)) for arm in study.arms(scenario)), default=0
-        )
+        least = min((len(study.of(scenario, arm)) for arm in study.arms(scenario)), default=0)
         if least < FEW:
             lines.append(
                 f"{scenario}: {least} run{'s' * (least != 1)} of an arm: too few for"
@@ -236,8 +219,6 @@ def digest_of(path: str) -> str:
 def schema() -> Table:
     """Return the JSON schema of a report."""
     table: Table = json.loads(
-        (resources.files("scenarios.report") / "report.schema.json").read_text(
-            encoding="utf-8"
-        )
+        (resources.files("scenarios.report") / "report.schema.json").read_text(encoding="utf-8")
     )
     return table

@@ -47,9 +47,7 @@ def arms(table: Table) -> Iterator[tuple[str, list[tuple[str, str]]]]:
         for arm, kind in scenario.get("kinds", {}).items():
             away = scenario["missing"].get(arm)
             listed[kind][arm] = (
-                f"{scenario['arms'][arm]} (not played: {away})"
-                if away
-                else scenario["arms"][arm]
+                f"{scenario['arms'][arm]} (not played: {away})" if away else scenario["arms"][arm]
             )
     for kind, description in KINDS.items():
         if listed[kind]:
@@ -62,8 +60,7 @@ def order(scenario: Table, played: Sequence[str]) -> list[tuple[str, list[str]]]
     """
     kinds = scenario.get("kinds", {})
     groups = [
-        (kind, [arm for arm in played if kinds.get(arm, "ablation") == kind])
-        for kind in KINDS
+        (kind, [arm for arm in played if kinds.get(arm, "ablation") == kind]) for kind in KINDS
     ]
     return [(kind, group) for kind, group in groups if group]
 
@@ -102,16 +99,12 @@ def _of_several(rows: Sequence[Table]) -> str:
             f"No rival does as many tasks right as {rows[0]['product']}, {_agents(rows)}:"
             f" {', '.join(alone)}."
         )
-    saved = [
-        (float(row["beside"][row["best"]]["tokens"]["value"]), row) for row in kept_rows
-    ]
+    saved = [(float(row["beside"][row["best"]]["tokens"]["value"]), row) for row in kept_rows]
     usd = [float(row["beside"][row["best_usd"]]["usd"]["value"]) for row in kept_rows]
     fewer = sum(value > 0 for value, _ in saved)
     (most, best), (least, worst) = (which(saved, key=_value) for which in (max, min))
     lost = [row for row in kept_rows if not row["beside"][row["best"]]["no_worse"]]
-    names = ", ".join(
-        f"{row['scenario']} ({_success(row, row['best'])})" for row in lost
-    )
+    names = ", ".join(f"{row['scenario']} ({_success(row, row['best'])})" for row in lost)
     return (
         f"{best['product']} takes fewer tokens than the best rival in {fewer} of"
         f" {len(kept_rows)} scenarios, {_agents(rows)}: from {_more_or_less(most)}"
@@ -129,9 +122,7 @@ def _value(pair: tuple[float, Table]) -> float:
 def _of_one(row: Table) -> str:
     best, cheapest = row["best"], row["best_usd"]
     if best is None:
-        most = max(
-            bar["success"] for arm, bar in row["bars"].items() if arm != row["product"]
-        )
+        most = max(bar["success"] for arm, bar in row["bars"].items() if arm != row["product"])
         ours = percent(row["bars"][row["product"]]["success"])
         return (
             f"No rival does as many tasks right as {row['product']}, {_agents([row])}:"
@@ -215,23 +206,15 @@ def cells(row: Table) -> Sequence[str]:
 def meant(table: Table) -> str:
     """Return what the columns of the table mean, and how degraded its agents were."""
     lacks = {
-        _parameters(row["lacks"]): None
-        for row in table["against"]
-        if row["agents"] == DEGRADED
+        _parameters(row["lacks"]): None for row in table["against"] if row["agents"] == DEGRADED
     }
-    return (
-        f"{MEANT} Degraded agents: {'; '.join(lacks)}; {_sources()}."
-        if lacks
-        else MEANT
-    )
+    return f"{MEANT} Degraded agents: {'; '.join(lacks)}; {_sources()}." if lacks else MEANT
 
 
 def _sources() -> str:
     """Return where the values of degraded agents come from, in words."""
     return "; ".join(
-        dict.fromkeys(
-            one.source for one in PARAMETERS.values() if one.degraded is not None
-        )
+        dict.fromkeys(one.source for one in PARAMETERS.values() if one.degraded is not None)
     )
 
 

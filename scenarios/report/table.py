@@ -10,15 +10,7 @@ from collections.abc import Iterator, Sequence
 from scenarios.measure.findings import Table
 from scenarios.report import summary
 from scenarios.report.report import ONLY_CHANCE, Report
-from scenarios.report.words import (
-    amount,
-    cells,
-    figure,
-    levels,
-    measured,
-    pays,
-    together,
-)
+from scenarios.report.words import amount, cells, figure, levels, measured, pays, together
 
 WIDTH = 80
 # gates beside each other in the table of cells, and how long a cell's name may be
@@ -78,9 +70,7 @@ def _best(row: Table) -> str:
     if best is None:
         return f"{line}{summary.NO_RIVAL}"
     usd = row["beside"][cheapest]["usd"]["value"]
-    success = "v".join(
-        f"{row['bars'][arm]['success']:.0%}" for arm in (row["product"], best)
-    )
+    success = "v".join(f"{row['bars'][arm]['success']:.0%}" for arm in (row["product"], best))
     return f"{line}{best:<14}{_saved(row['beside'][best]['tokens']):>18}{usd:>8.0%}{success:>10}"
 
 
@@ -89,10 +79,7 @@ def _bars(row: Table) -> Iterator[str]:
     each.
     """
     seeds = f"{row['n']} seed{'s' * (row['n'] != 1)} of each"
-    yield from (
-        "",
-        *wrapped(f"  Tokens of a run, {seeds}, {summary.agents(row)}:", "    "),
-    )
+    yield from ("", *wrapped(f"  Tokens of a run, {seeds}, {summary.agents(row)}:", "    "))
     yield (
         f"  {'':<14}{'':<{BAR}}{'':>6}{'dollars':>8}{'done':>5}"
         f" {row['product'] + ' takes fewer':>22}"
@@ -100,16 +87,14 @@ def _bars(row: Table) -> Iterator[str]:
     bars = row["bars"]
     most = max(each["tokens"]["value"] for each in bars.values()) or 1
     for arm, each in sorted(
-        bars.items(),
-        key=lambda pair: (pair[0] != row["product"], pair[1]["tokens"]["value"]),
+        bars.items(), key=lambda pair: (pair[0] != row["product"], pair[1]["tokens"]["value"])
     ):
         bar = "█" * max(round(each["tokens"]["value"] / most * BAR), 1)
         comparison = row["beside"].get(arm)
         saved = _saved(comparison["tokens"]) if comparison else ""
         tokens, usd = thousands(each["tokens"]["value"]), dollars(each["usd"]["value"])
         yield (
-            f"  {arm:<14}{bar:<{BAR}}{tokens:>6}{usd:>8}{each['success']:>5.0%}"
-            f" {saved:>22}"
+            f"  {arm:<14}{bar:<{BAR}}{tokens:>6}{usd:>8}{each['success']:>5.0%} {saved:>22}"
         ).rstrip()
     if overhead := summary.overhead(row):
         yield from wrapped(f"  {overhead}", "    ")
@@ -125,9 +110,7 @@ def of_scenario(report: Report, scenario: str) -> Iterator[str]:
     for row in report.table["against"]:
         if row["scenario"] == scenario:
             yield from _bars(row)
-    verdicts = [
-        item for item in report.table["verdicts"] if item["scenario"] == scenario
-    ]
+    verdicts = [item for item in report.table["verdicts"] if item["scenario"] == scenario]
     if verdicts:
         yield from ("", f"  {'expected':<42}{'came to [95 %]':>24}{'runs met':>11}")
     for verdict in verdicts:
@@ -143,9 +126,7 @@ def _arms(report: Report, scenario: str) -> Iterator[str]:
     """Yield every arm, by its kind."""
     described, played = report.table["scenarios"][scenario], report.study.arms(scenario)
     spent = any(
-        sample.tally["tokens"]
-        for arm in played
-        for sample in report.study.of(scenario, arm)
+        sample.tally["tokens"] for arm in played for sample in report.study.of(scenario, arm)
     )
     yield from HEADS if spent else MEMORY_HEADS
     for kind, arms in summary.order(described, played):
@@ -160,9 +141,7 @@ def _arms(report: Report, scenario: str) -> Iterator[str]:
 
 
 def _row(report: Report, scenario: str, arm: str, mark: str) -> str:
-    figures = report.table["metrics"][
-        report.study.key(scenario, report.study.base(scenario), arm)
-    ]
+    figures = report.table["metrics"][report.study.key(scenario, report.study.base(scenario), arm)]
 
     def share(name: str) -> str:
         return _share(figures[name]["value"]) if name in figures else "–"
@@ -187,11 +166,7 @@ def _saved(interval: Table) -> str:
 def _share(value: float) -> str:
     """Return a share in at most five signs, up to a hundredfold."""
     return (
-        f"{value:.1%}"
-        if value < 0.9995
-        else f"{value:.0%}"
-        if value < 99.995
-        else f"{value:,.0f}x"
+        f"{value:.1%}" if value < 0.9995 else f"{value:.0%}" if value < 99.995 else f"{value:,.0f}x"
     )
 
 
@@ -207,21 +182,13 @@ def dollars(value: float) -> str:
 
 
 def thousands(value: float) -> str:
-    size, unit = (
-        (1e6, "M") if value >= 999_500 else (1e3, "k") if value >= 999.5 else (1.0, "")
-    )
-    return (
-        f"{value / size:.3g}{unit}"
-        if value / size < 999.5
-        else f"{value / size:,.0f}{unit}"
-    )
+    size, unit = (1e6, "M") if value >= 999_500 else (1e3, "k") if value >= 999.5 else (1.0, "")
+    return f"{value / size:.3g}{unit}" if value / size < 999.5 else f"{value / size:,.0f}{unit}"
 
 
 def _memory_row(report: Report, scenario: str, arm: str, mark: str) -> str:
     """Return the row of a memory that only nightly runs work on."""
-    figures = report.table["metrics"][
-        report.study.key(scenario, report.study.base(scenario), arm)
-    ]
+    figures = report.table["metrics"][report.study.key(scenario, report.study.base(scenario), arm)]
     values = "".join(f"{figure(name, figures.get(name)):>24}" for name in MEMORY)
     return f"{mark}{arm:<12}{len(report.study.of(scenario, arm)):>3} {values}"[:WIDTH]
 
@@ -239,9 +206,7 @@ def _verdict(verdict: Table) -> Iterator[str]:
             " " * 12,
         )
     if verdict["fragile"]:
-        yield from wrapped(
-            f"{'':<10}fragile: otherwise at {', '.join(verdict['flips'])}", " " * 12
-        )
+        yield from wrapped(f"{'':<10}fragile: otherwise at {', '.join(verdict['flips'])}", " " * 12)
 
 
 def _cells(verdicts: Sequence[Table]) -> Iterator[str]:
@@ -269,9 +234,7 @@ def _cells(verdicts: Sequence[Table]) -> Iterator[str]:
 
 def _closing(report: Report) -> Iterator[str]:
     yield ""
-    spent = any(
-        item.tally["tokens"] for group in report.study.cells.values() for item in group
-    )
+    spent = any(item.tally["tokens"] for group in report.study.cells.values() for item in group)
     by_days = any(item.days for group in report.study.cells.values() for item in group)
     yield from wrapped(" ".join((MEANT,) * spent + (MEMORY_MEANT,) * by_days))
     if spent:
@@ -290,9 +253,7 @@ def _closing(report: Report) -> Iterator[str]:
         yield from wrapped(f"  {item} {claim:<16} {state}", " " * 22)
     if level == "L0":
         yield from ("", *wrapped(ONLY_CHANCE))
-    judged = [
-        item["met"] for item in report.table["verdicts"] if item["met"] is not None
-    ]
+    judged = [item["met"] for item in report.table["verdicts"] if item["met"] is not None]
     yield from ("", f"{sum(judged)} of {len(judged)} thresholds met")
 
 

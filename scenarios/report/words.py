@@ -30,11 +30,7 @@ def amount(name: str, value: float) -> str:
     if name in _PLAIN:
         return _PLAIN[name].format(value)
     if name in _COUNTS or name.startswith(("tokens.", "probe.")):
-        return (
-            f"{value:,.0f}"
-            if value == round(value) or abs(value) >= 100
-            else f"{value:,.2f}"
-        )
+        return f"{value:,.0f}" if value == round(value) or abs(value) >= 100 else f"{value:,.2f}"
     return percent(value)
 
 
@@ -57,13 +53,7 @@ def gate(verdict: Table) -> Sequence[str]:
     if "value" not in verdict:
         return verdict["gate"], verdict["arm"], "–", "–", f"{mark}: {verdict['why']}"
     runs = f"{verdict['runs_met']} of {verdict['n']}"
-    return (
-        verdict["gate"],
-        verdict["arm"],
-        figure(verdict["metric"], verdict),
-        runs,
-        mark,
-    )
+    return (verdict["gate"], verdict["arm"], figure(verdict["metric"], verdict), runs, mark)
 
 
 def others(count: int) -> str:
@@ -71,9 +61,7 @@ def others(count: int) -> str:
     return "The other cell" if count == 1 else f"The other {count} cells"
 
 
-def cells(
-    verdicts: Iterable[Table],
-) -> Iterator[tuple[str, int, list[tuple[Table, Table | None]]]]:
+def cells(verdicts: Iterable[Table]) -> Iterator[tuple[str, int, list[tuple[Table, Table | None]]]]:
     """Yield each other cell of a scenario's grid: its name, how many runs, and what each gate's
     figure comes to in it.
     """
@@ -157,8 +145,7 @@ def measured(run: Table) -> str | None:
 def retrieved(found: Table) -> str:
     ten = figure("R@10", found["figures"]["R@10"])
     return (
-        f"played: {found['questions']} questions about {found['turns']} turns: recall at"
-        f" 10 {ten}"
+        f"played: {found['questions']} questions about {found['turns']} turns: recall at 10 {ten}"
     )
 
 
@@ -171,6 +158,4 @@ def pays(each: Mapping[str, Any]) -> str:
     teams = ", ".join(map(str, each["teams"]))
     if each["team"] is None:
         return f"{each['arm']}{conditions}: it does not pay at any size that was played ({teams})"
-    return (
-        f"{each['arm']}{conditions}: it pays from {each['team']} agents on (of {teams})"
-    )
+    return f"{each['arm']}{conditions}: it pays from {each['team']} agents on (of {teams})"

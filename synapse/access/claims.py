@@ -55,9 +55,7 @@ def take(
     """Return the lease, from now on; one's own is extended. Conflict says who else holds it and
     until when. The runs that are `over` hold nothing any more, whatever their records say."""
     if not 1 <= minutes <= LONGEST:
-        raise InvalidEntry(
-            f"a lease is from 1 to {LONGEST} minutes long, not {minutes}"
-        )
+        raise InvalidEntry(f"a lease is from 1 to {LONGEST} minutes long, not {minutes}")
     work, over = named(work), set(over)
     lease = {
         "work": work,
@@ -75,9 +73,7 @@ def take(
     while True:
         try:
             record = writer.write(
-                record,
-                once=once,
-                unless=unclaimed(key(work), now, writer.id, writer.run, over),
+                record, once=once, unless=unclaimed(key(work), now, writer.id, writer.run, over)
             )
         except Conflict as error:
             if error.details.get("key") != key(work):
@@ -108,22 +104,16 @@ def release(writer: Writer, work: str, once: str | None, now: int) -> Claim:
             return _claim(writer.write(record, once=once).fields)
     mine = holder(writer.store, work, now)
     if mine is None or (mine.agent, mine.run) != (writer.id, writer.run):
-        raise NotFound(
-            f"{writer.id} does not hold {work!r}: there is nothing to give back"
-        )
-    fields = {
-        name: value for name, value in mine._asdict().items() if value is not None
-    } | {"end": True}
+        raise NotFound(f"{writer.id} does not hold {work!r}: there is nothing to give back")
+    fields = {name: value for name, value in mine._asdict().items() if value is not None} | {
+        "end": True
+    }
     free = unclaimed(key(work), now, writer.id, writer.run)
-    writer.write(
-        Record.new("claim", writer.id, fields, key=key(work)), once=once, unless=free
-    )
+    writer.write(Record.new("claim", writer.id, fields, key=key(work)), once=once, unless=free)
     return mine
 
 
-def holder(
-    store: Store, work: str, now: int, over: Collection[str | None] = ()
-) -> Claim | None:
+def holder(store: Store, work: str, now: int, over: Collection[str | None] = ()) -> Claim | None:
     """Return whose the work is now, runs that are over left out."""
     with store.snapshot() as snap:
         records = snap.keyed(key(work))
@@ -138,11 +128,7 @@ def key(work: str) -> str:
 
 def _claim(fields: Mapping[str, Any]) -> Claim:
     return Claim(
-        fields["work"],
-        fields["agent"],
-        fields.get("run"),
-        fields["until"],
-        fields.get("note"),
+        fields["work"], fields["agent"], fields.get("run"), fields["until"], fields.get("note")
     )
 
 

@@ -77,9 +77,7 @@ def revoke(
     with access.store.snapshot() as snap:
         ids = containment.written_by(snap, author, since)
         if not ids:
-            raise NotFound(
-                f"there is nothing that {author} wrote since then", id=author
-            )
+            raise NotFound(f"there is nothing that {author} wrote since then", id=author)
         extent = containment.reach(snap, ids)
     fields: dict[str, Any] = {"agent": author}
     fields |= {"since": iso(since)} if since else {}

@@ -74,9 +74,7 @@ class Access:
         agents = self.store.agents() if names else {}
         for name in sorted(names):
             if name not in agents:
-                raise NotFound(
-                    f"nothing was written: agent {name} is not registered", id=name
-                )
+                raise NotFound(f"nothing was written: agent {name} is not registered", id=name)
 
     def _shared(self, entry: Entry) -> bool:
         """Return whether a holder shared a sealed entry with this agent, which may then see it."""
@@ -142,9 +140,7 @@ class Access:
         with self.store.snapshot() as snap:
             return lineage.doubts(snap, run, self.store.clock())
 
-    def trust(
-        self, namespace: str, sources: tuple[str, ...] = (), runs: Iterable[str] = ()
-    ) -> str:
+    def trust(self, namespace: str, sources: tuple[str, ...] = (), runs: Iterable[str] = ()) -> str:
         """Return the trust of what this agent writes in a namespace and makes of these entries and
         of what came out of these runs: no more than theirs, and no more than what its own run was
         shown. Forbidden where that is limited and the namespace is beyond its project.
@@ -171,9 +167,7 @@ class Access:
         """
         reader = self.id if self.opens else None
         return [
-            entry
-            if entry.scope not in SEALED
-            else self.store.keyring.opened(entry, reader)
+            entry if entry.scope not in SEALED else self.store.keyring.opened(entry, reader)
             for entry in entries
         ]
 

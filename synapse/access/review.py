@@ -45,9 +45,7 @@ def vouch(access: Access, id: str) -> Entry:
     if agent is not None:
         for old in filter(None, map(access.known, entry.replaces)):
             may_replace(agent, old, entry)
-    access.writer.act(
-        "vouch", entry=id, authority=authority, trust="reviewed", priority=priority
-    )
+    access.writer.act("vouch", entry=id, authority=authority, trust="reviewed", priority=priority)
     vouched = entry._replace(authority=authority, trust="reviewed", priority=priority)
     return after(partial(access.entry, id), vouched)
 
@@ -57,9 +55,8 @@ def approve(access: Access, id: str) -> Entry:
     agent, entry = _waiting(access, id, "approve")
     if is_merged(entry):
         successors.approve(access.store, access.writer, agent, entry)
-    elif (
-        entry.trust == "unverified"
-        and not (agent is None and access.store.agents().get(entry.author) is None)
+    elif entry.trust == "unverified" and not (
+        agent is None and access.store.agents().get(entry.author) is None
     ):  # approved, it still has to be vouched for; what is nobody's counts as the operator's word
         access.writer.act("approve", entry=id, trust=entry.trust)
     else:
@@ -112,10 +109,7 @@ def file(access: Access, ids: Sequence[str], kind: str, reason: str) -> list[Ent
         raise Conflict(f"nothing to {kind}: {_already(access, entries, ids, kind)}")
     access.writer.file(kind, remaining, reason)
     return [
-        after(
-            partial(access.entry, entry.id),
-            entry._replace(archived=kind == "archive"),
-        )
+        after(partial(access.entry, entry.id), entry._replace(archived=kind == "archive"))
         for entry in entries
     ]
 
@@ -146,9 +140,7 @@ def _waiting(access: Access, id: str, action: str) -> tuple[Agent | None, Entry]
     return agent, entry
 
 
-def _already(
-    access: Access, entries: Sequence[Entry], ids: Sequence[str], kind: str
-) -> str:
+def _already(access: Access, entries: Sequence[Entry], ids: Sequence[str], kind: str) -> str:
     """Return why there is nothing to do: what was resolved or superseded comes back with an
     undo alone.
     """
@@ -156,11 +148,7 @@ def _already(
     if kind == "restore":
         with access.store.snapshot() as snap:
             fate = snap.fate(entries[0], access.store.clock())
-    if fate is not None and fate.reason in (
-        "resolved",
-        "superseded",
-        "replaced by its author",
-    ):
+    if fate is not None and fate.reason in ("resolved", "superseded", "replaced by its author"):
         name = fate.by if access.may_name(fate.by) else ""
         return (
             f"{ids[0]} is in no archive, it is {fate.reason}{f' ({name})' if name else ''};"

@@ -34,8 +34,7 @@ def approve(store: Store, writer: Writer, agent: Agent | None, entry: Entry) -> 
     filed away. An agent of None is the operator, who may file away anything."""
     if reason := outdated(store, entry):
         raise Conflict(
-            f"{entry.id} cannot take the place of its sources: {reason}; reject it",
-            id=entry.id,
+            f"{entry.id} cannot take the place of its sources: {reason}; reject it", id=entry.id
         )
     sources = [store.current(id) for id in entry.derived_from]
     if agent is not None:
@@ -48,13 +47,6 @@ def approve(store: Store, writer: Writer, agent: Agent | None, entry: Entry) -> 
         nightly_run = str(store.log.get(entry.id).fields.get("night", ""))
     except (KeyError, NotFound):
         nightly_run = ""
-    fields = {
-        "phase": "merge",
-        "night": nightly_run,
-        "reason": "merged",
-        "heirs": [entry.id],
-    }
-    filed = Record.new(
-        "archive", CONSOLIDATOR, fields | {"ids": list(entry.derived_from)}
-    )
+    fields = {"phase": "merge", "night": nightly_run, "reason": "merged", "heirs": [entry.id]}
+    filed = Record.new("archive", CONSOLIDATOR, fields | {"ids": list(entry.derived_from)})
     store.write(filed, once=f"approved:{entry.id}")

@@ -12,15 +12,7 @@ from collections.abc import Collection
 
 from synapse.errors import Conflict, Forbidden, InvalidEntry
 from synapse.model.entry import SEALED, Entry
-from synapse.model.records import (
-    Guard,
-    Record,
-    act_of,
-    all_of,
-    entry_of,
-    fence,
-    unchanged,
-)
+from synapse.model.records import Guard, Record, act_of, all_of, entry_of, fence, unchanged
 from synapse.store import Store
 from synapse.system.typed import Any
 from synapse.trust import lineage
@@ -32,13 +24,7 @@ class Writer:
     """
 
     def __init__(
-        self,
-        store: Store,
-        id: str,
-        run: str | None = None,
-        epoch: int = 0,
-        *,
-        ended: bool = False,
+        self, store: Store, id: str, run: str | None = None, epoch: int = 0, *, ended: bool = False
     ) -> None:
         self.store = store
         self.id = id
@@ -118,25 +104,14 @@ class Writer:
         self, state: str, ids: Collection[str], how: str, once: str | None = None
     ) -> Record:
         """Note how far entries came on their way to this agent: offered, rendered or acked."""
-        whose = {"agent": self.id} | (
-            {"run": self.run, "epoch": self.epoch} if self.run else {}
-        )
+        whose = {"agent": self.id} | ({"run": self.run, "epoch": self.epoch} if self.run else {})
         return self.write(
-            Record.new(
-                "delivery",
-                self.id,
-                whose | {"state": state, "ids": list(ids), "how": how},
-            ),
+            Record.new("delivery", self.id, whose | {"state": state, "ids": list(ids), "how": how}),
             once=once,
         )
 
     def shown(
-        self,
-        ids: Collection[str],
-        of: int,
-        cursor: int,
-        how: str,
-        once: str | None = None,
+        self, ids: Collection[str], of: int, cursor: int, how: str, once: str | None = None
     ) -> Record:
         """Note that this agent was shown these entries, of so many, as of a cursor; return the
         record.
@@ -171,9 +146,7 @@ class Writer:
             return None
         if run["agent"] != self.id:
             raise Forbidden(
-                f"run {self.run} is {run['agent']}'s, not {self.id}'s",
-                agent=self.id,
-                action="act",
+                f"run {self.run} is {run['agent']}'s, not {self.id}'s", agent=self.id, action="act"
             )
         self._project = run.get("project")
         return self._project
@@ -190,12 +163,7 @@ class Writer:
         refused = record.kind if entry is None else f"entry in {entry.namespace}"
         run = self._record() or {}
         current = run.get("epoch", 0)
-        details = {
-            "run": self.run,
-            "epoch": self.epoch,
-            "current": current,
-            "what": refused,
-        }
+        details = {"run": self.run, "epoch": self.epoch, "current": current, "what": refused}
         self.store.log.append(Record.new("refused", self.id, details))
         if not run:
             why = f"there is no run {self.run}"
@@ -215,9 +183,7 @@ def incarnation() -> tuple[str | None, int | None]:
     if not colon:
         return text, None
     if not run or not (epoch.isascii() and epoch.isdigit()):
-        raise Forbidden(
-            f"SYNAPSE_RUN is {text!r}: write RUN, or RUN:EPOCH", action="act"
-        )
+        raise Forbidden(f"SYNAPSE_RUN is {text!r}: write RUN, or RUN:EPOCH", action="act")
     return run, int(epoch)
 
 

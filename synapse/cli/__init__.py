@@ -25,10 +25,7 @@ BROKEN_PIPE = 141
 
 
 def main(
-    argv: Sequence[str] | None = None,
-    *,
-    prog: str | None = None,
-    program: Program = PROGRAM,
+    argv: Sequence[str] | None = None, *, prog: str | None = None, program: Program = PROGRAM
 ) -> int:
     """Run one command line, by default the process's own; the exit code. Prints every error, raises
     none.
@@ -76,10 +73,7 @@ def _alias(prog: str, *preset: str) -> int:
 def _run(words: Sequence[str], prog: str | None, program: Program) -> int:
     name, arguments = parse.split(words)
     if name == "help" or (name is None and {"-h", "--help"} & set(arguments)):
-        name = next(
-            iter(argument for argument in arguments if not argument.startswith("-")),
-            None,
-        )
+        name = next(iter(argument for argument in arguments if not argument.startswith("-")), None)
         if name is None:
             print(program.overview("--all" in arguments), end="")
             return 0

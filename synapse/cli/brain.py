@@ -43,9 +43,7 @@ _MORE = {
 
 
 _VERBS = {
-    name: row._replace(
-        group=group, example=row.example.replace("synapse ", "brain ", 1)
-    )
+    name: row._replace(group=group, example=row.example.replace("synapse ", "brain ", 1))
     for group, names in _OURS.items()
     for name in names.split()
     for row in (_MORE.get(name) or VERBS[name],)
@@ -68,12 +66,7 @@ _FOOT = (
     "",
 )
 overview = Help(
-    "brain",
-    "One brain: what agents said, and what they know.",
-    GROUPS,
-    _VERBS,
-    FIRST,
-    _FOOT,
+    "brain", "One brain: what agents said, and what they know.", GROUPS, _VERBS, FIRST, _FOOT
 ).text
 PROGRAM = Program(
     "brain",
@@ -102,9 +95,7 @@ provenance_options, provenance = knowledge.why_options, knowledge.why
 
 
 def check_options(parser: Options) -> None:
-    parser.add_argument(
-        "--rebuild", action="store_true", help="first derive every row again"
-    )
+    parser.add_argument("--rebuild", action="store_true", help="first derive every row again")
 
 
 def check(call: Call) -> int:
@@ -114,8 +105,7 @@ def check(call: Call) -> int:
     path = path_of(store)
     if path is None:
         raise NotFound(
-            f"{store.root} is not the log of a brain: its name would end with .log",
-            root=store.root,
+            f"{store.root} is not the log of a brain: its name would end with .log", root=store.root
         )
     tables = Tables(store, path)
     try:
@@ -129,10 +119,7 @@ def check(call: Call) -> int:
         or f"{path} is what the log says"
     )
     call.show(
-        lambda: {
-            "ok": not problems,
-            "problems": [fields(problem) for problem in problems],
-        },
+        lambda: {"ok": not problems, "problems": [fields(problem) for problem in problems]},
         lambda: clean(text),
     )
     return 6 if problems else 0

@@ -73,11 +73,7 @@ def _serve(call: Call) -> None:
     from synapse.trust.bearer import TokenFile
 
     args, opened = call.args, Opened(lambda: call.memory)
-    tokens = (
-        None
-        if args.token_file is None
-        else TokenFile(os.path.expanduser(args.token_file))
-    )
+    tokens = None if args.token_file is None else TokenFile(os.path.expanduser(args.token_file))
     identify = _identify(call, opened)
     is_operator = not args.token_file and call.who(args.agent) == OPERATOR
     more = operators_tools(opened.memory) if is_operator else ()
@@ -146,11 +142,7 @@ def _identify(call: Call, opened: Opened) -> Identify:
         return as_token(opened)
     who = call.who(call.args.agent)
     if who is None:
-        also = (
-            ", or the tokens of several with --token-file"
-            if call.args.http is not None
-            else ""
-        )
+        also = ", or the tokens of several with --token-file" if call.args.http is not None else ""
         raise Usage(f"missing --agent AGENT (or set SYNAPSE_AGENT{also})")
     if discovery.is_workspace(call.root):
         with suppress(StoreError):  # it may be there again at the first request
@@ -167,6 +159,4 @@ def _print_token(call: Call) -> None:
     call.memory.as_agent(agent)
     token = new_token(os.path.expanduser(call.args.token_file), agent)
     call.show({"agent": agent, "token": token}, token)
-    call.note(
-        f"it is not kept: give it to {agent}'s client as `Authorization: Bearer ...`"
-    )
+    call.note(f"it is not kept: give it to {agent}'s client as `Authorization: Bearer ...`")

@@ -29,9 +29,7 @@ def taint(call: Call) -> None:
 
     me, args = _actor(call), call.args
     for id in args.ids:
-        done = containment.taint(
-            me.access, id, args.reason, affected=args.affected, plan=args.plan
-        )
+        done = containment.taint(me.access, id, args.reason, affected=args.affected, plan=args.plan)
         _show(call, id, done)
 
 
@@ -45,17 +43,13 @@ def untaint(call: Call) -> None:
 
     me = _actor(call)
     for id in call.args.ids:
-        call.show_done(
-            "untainted", containment.untaint(me.access, id, call.args.reason)
-        )
+        call.show_done("untainted", containment.untaint(me.access, id, call.args.reason))
 
 
 def revoke_options(parser: Options) -> None:
     parser.add_argument("who", metavar="AGENT", help="the agent that wrote it")
     parser.add_argument(
-        "--since",
-        metavar="WHEN",
-        help="after this time: 24h, yesterday, 2026-02-01 (default: all)",
+        "--since", metavar="WHEN", help="after this time: 24h, yesterday, 2026-02-01 (default: all)"
     )
     _how(parser)
 
@@ -67,12 +61,7 @@ def revoke(call: Call) -> None:
     args = call.args
     operator = call.memory.as_agent(OPERATOR).access
     done = containment.revoke(
-        operator,
-        args.who,
-        args.since,
-        args.reason,
-        affected=args.affected,
-        plan=args.plan,
+        operator, args.who, args.since, args.reason, affected=args.affected, plan=args.plan
     )
     _show(call, args.who, done)
 
@@ -91,11 +80,7 @@ def _ids(parser: Options) -> None:
 def _how(parser: Options) -> None:
     add = parser.add_argument
     add("--reason", metavar="TEXT", help="the reason")
-    add(
-        "--affected",
-        action="store_true",
-        help="taint also what runs wrote that had it in sight",
-    )
+    add("--affected", action="store_true", help="taint also what runs wrote that had it in sight")
     add("--plan", action="store_true", help="only say what would be tainted")
 
 
@@ -106,13 +91,10 @@ def _actor(call: Call) -> AgentMemory:
 def _show(call: Call, what: str, done: Tainted) -> None:
     """Print what was tainted, what may be affected, and who had it in sight."""
     verb = "would taint" if done.seq is None else "tainted"
-    lines = [
-        f"{verb} {what}: {len(done.ids)} shown to nobody any more: {_some(done.ids)}"
-    ]
+    lines = [f"{verb} {what}: {len(done.ids)} shown to nobody any more: {_some(done.ids)}"]
     if done.may:
         lines.append(
-            f"may be affected, and still shown: {_some(done.may)}"
-            " (--affected taints these, too)"
+            f"may be affected, and still shown: {_some(done.may)} (--affected taints these, too)"
         )
     if done.left:
         lines.append(f"left, for they take more authority: {_some(done.left)}")

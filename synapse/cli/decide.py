@@ -60,9 +60,7 @@ def vouch(call: Call) -> None:
 
 def archive_options(parser: Options) -> None:
     _ids(parser)
-    parser.add_argument(
-        "--reason", default="archived by hand", metavar="TEXT", help="the reason"
-    )
+    parser.add_argument("--reason", default="archived by hand", metavar="TEXT", help="the reason")
 
 
 def archive(call: Call) -> None:

@@ -42,11 +42,7 @@ def examine(root: str, open_memory: Callable[[], Memory]) -> list[Finding]:
     except (SynapseError, OSError) as error:
         return [*findings, *file_system(root), Finding("workspace", "fail", str(error))]
     findings += file_system(root, memory.store.readonly)
-    return [
-        *findings,
-        Finding("workspace", "ok", os.path.abspath(root)),
-        *workspace(root, memory),
-    ]
+    return [*findings, Finding("workspace", "ok", os.path.abspath(root)), *workspace(root, memory)]
 
 
 def machine(platform: str = sys.platform) -> Iterator[Finding]:
@@ -54,13 +50,9 @@ def machine(platform: str = sys.platform) -> Iterator[Finding]:
     if platform in supported:
         yield Finding("system", "ok", supported[platform])
     elif platform in ("win32", "cygwin", "msys"):
-        yield Finding(
-            "system", "fail", "Windows is not supported; use WSL 2 on its own disk"
-        )
+        yield Finding("system", "fail", "Windows is not supported; use WSL 2 on its own disk")
     else:
-        yield Finding(
-            "system", "warn", f"{platform} is untested; Linux and macOS are supported"
-        )
+        yield Finding("system", "warn", f"{platform} is untested; Linux and macOS are supported")
     version = ".".join(map(str, sys.version_info[:3]))
     yield Finding(
         "python",
@@ -79,9 +71,7 @@ def file_system(root: str, readonly: bool = False) -> Iterator[Finding]:
     kind = probes.file_system_of(folder)
     if kind in probes.NETWORK:
         yield Finding(
-            "file system",
-            "warn",
-            f"{kind} at {folder}: its locks and syncs can't be trusted",
+            "file system", "warn", f"{kind} at {folder}: its locks and syncs can't be trusted"
         )
     else:
         yield Finding("file system", "ok", f"{kind or 'of unknown kind'} at {folder}")
@@ -95,9 +85,7 @@ def file_system(root: str, readonly: bool = False) -> Iterator[Finding]:
         worst = "warn" if name in probes.HELPFUL else "fail"
         yield Finding(name, worst if problem else "ok", problem or "works")
     if os.path.isdir(root) and os.stat(root).st_mode & 0o002:
-        yield Finding(
-            "access", "warn", f"every user of this machine may write in {root}"
-        )
+        yield Finding("access", "warn", f"every user of this machine may write in {root}")
 
 
 def workspace(root: str, memory: Memory) -> Iterator[Finding]:
@@ -148,9 +136,7 @@ def _run_files(root: str, memory: Memory) -> Iterator[Finding]:
         for run in names
         for number in _damaged_lines(os.path.join(folder, run, name))
     ]
-    yield from some(
-        "runs", "warn", problems, "a run without all its steps ends as failed"
-    )
+    yield from some("runs", "warn", problems, "a run without all its steps ends as failed")
     if "spend.db.damaged" in names:
         text = "runs/spend.db.damaged was set aside; it was made again, delete it"
         yield Finding("runs", "warn", text)
@@ -230,9 +216,7 @@ def _sqlite() -> Iterator[Finding]:
         yield Finding("sqlite", "ok", f"{sqlite3.sqlite_version} with full text")
     except sqlite3.Error as error:
         yield Finding(
-            "sqlite",
-            "fail",
-            f"{sqlite3.sqlite_version} without full text (FTS5): {error}",
+            "sqlite", "fail", f"{sqlite3.sqlite_version} without full text (FTS5): {error}"
         )
 
 
@@ -244,9 +228,7 @@ def _integrity(root: str, memory: Memory) -> Iterator[Finding]:
         memory.store.look()
         sound = memory.store.check() == "ok"
         yield Finding(
-            "index",
-            "ok" if sound else "fail",
-            "in memory, for it cannot be written here",
+            "index", "ok" if sound else "fail", "in memory, for it cannot be written here"
         )
         return
     if os.path.exists(f"{path}.damaged"):
@@ -259,30 +241,21 @@ def _integrity(root: str, memory: Memory) -> Iterator[Finding]:
         demand_file(path)
         connection = sqlite3.connect(path)
         try:
-            answers = [
-                row[0] for row in connection.execute("pragma integrity_check(5)")
-            ]
+            answers = [row[0] for row in connection.execute("pragma integrity_check(5)")]
         finally:
             connection.close()
     except sqlite3.Error as error:
         answers = [str(error)]
     sound = answers == ["ok"]
     yield Finding(
-        "index",
-        *(
-            ("ok", "sound")
-            if sound
-            else ("fail", f"{answers[0]}; run `synapse rebuild`")
-        ),
+        "index", *(("ok", "sound") if sound else ("fail", f"{answers[0]}; run `synapse rebuild`"))
     )
 
 
 def _journal(root: str, memory: Memory) -> Iterator[Finding]:
     report = memory.verify()
     if report.ok:
-        yield Finding(
-            "journal", "ok", f"{report.records} records, every file as it was written"
-        )
+        yield Finding("journal", "ok", f"{report.records} records, every file as it was written")
     yield from some("journal", "warn", [*report.notes], "")
     yield from some(
         "journal",
@@ -299,14 +272,10 @@ def _settings(root: str, memory: Memory) -> Iterator[Finding]:
     log = memory.store.log
     strays = log.read_settings(None)[1] if isinstance(log, FilesLog) else ()
     runs = (
-        ", runs do not begin"
-        if any(concerns(stray.path, RUN_BLOCKS) for stray in strays)
-        else ""
+        ", runs do not begin" if any(concerns(stray.path, RUN_BLOCKS) for stray in strays) else ""
     )
     advice = f"reads and writes go on without them{runs}; docs/reference/settings.md has every key"
-    yield from some(
-        "settings", "fail", [f"synapse.yaml: {stray.text}" for stray in strays], advice
-    )
+    yield from some("settings", "fail", [f"synapse.yaml: {stray.text}" for stray in strays], advice)
 
 
 def _trust(root: str, memory: Memory) -> Iterator[Finding]:
@@ -322,11 +291,7 @@ def _trust(root: str, memory: Memory) -> Iterator[Finding]:
         "not trusted, so it does not happen; `synapse trust` asks you",
     )
     if not missing:
-        detail = (
-            f"trusted with all {len(wants)} that it asks for"
-            if wants
-            else "asks for nothing"
-        )
+        detail = f"trusted with all {len(wants)} that it asks for" if wants else "asks for nothing"
         yield Finding("trust", "ok", detail)
 
 
@@ -363,10 +328,7 @@ def _declarations(root: str, memory: Memory) -> Iterator[Finding]:
     if not problems:
         yield Finding("agents", "ok", f"{len(list(memory.agents()))} registered")
     yield from some(
-        "agents",
-        "fail",
-        problems,
-        "until they are corrected, what was declared before holds",
+        "agents", "fail", problems, "until they are corrected, what was declared before holds"
     )
 
 
@@ -404,10 +366,7 @@ def _authors(root: str, memory: Memory) -> Iterator[Finding]:
         and any(entry.trust == "unverified" for entry in operator.read(author=author))
     ]
     yield from some(
-        "authors",
-        "warn",
-        problems,
-        "`synapse register --id ID`, then `synapse vouch ENTRY`",
+        "authors", "warn", problems, "`synapse register --id ID`, then `synapse vouch ENTRY`"
     )
 
 
@@ -435,19 +394,13 @@ def _set_aside(root: str, memory: Memory) -> Iterator[Finding]:
                 reasons.append(": ".join(text.split("\n", 1)).replace("\n", "; "))
             except OSError as error:
                 reasons.append(f"{path}: {error.strerror}")
-    yield from some(
-        "quarantine", "warn", reasons, "mend and drop them again, or delete them"
-    )
+    yield from some("quarantine", "warn", reasons, "mend and drop them again, or delete them")
 
 
-def some(
-    check: str, verdict: str, details: list[str], advice: str
-) -> Iterator[Finding]:
+def some(check: str, verdict: str, details: list[str], advice: str) -> Iterator[Finding]:
     """Yield the first few findings in full, then the number of the others and some advice."""
     for detail in details[:NAMED]:
         yield Finding(check, verdict, detail)
     remainder = [f"{len(details) - NAMED} more"] if len(details) > NAMED else []
     if details and (remainder or advice):
-        yield Finding(
-            check, verdict, "; ".join([*remainder, *([advice] if advice else [])])
-        )
+        yield Finding(check, verdict, "; ".join([*remainder, *([advice] if advice else [])]))

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 
 def unread_options(parser: Options) -> None:
-    parser.add_argument(
-        "--agent", metavar="AGENT", help="the agent (default: $SYNAPSE_AGENT)"
-    )
+    parser.add_argument("--agent", metavar="AGENT", help="the agent (default: $SYNAPSE_AGENT)")
 
 
 def unread(call: Call) -> None:
@@ -40,12 +38,7 @@ def watch_options(parser: Options) -> None:
         help="start after this cursor or time (24h, yesterday); default: now",
     )
     add("--count", type=number, metavar="N", help="stop after N lines")
-    add(
-        "--timeout",
-        type=seconds,
-        metavar="S",
-        help="stop after this time: seconds, or 5m, 2h",
-    )
+    add("--timeout", type=seconds, metavar="S", help="stop after this time: seconds, or 5m, 2h")
 
 
 def watch(call: Call) -> None:
@@ -57,9 +50,7 @@ def _follow(call: Call) -> None:
     args = call.args
     remaining = args.count
     since = int(args.since) if args.since and args.since.isdecimal() else args.since
-    for event in call.reader().follow(
-        since, critical=args.critical, timeout=args.timeout
-    ):
+    for event in call.reader().follow(since, critical=args.critical, timeout=args.timeout):
         call.say(to_json(forms.event_json(event)) if call.json else event_line(event))
         call.flush()
         remaining = remaining and remaining - 1
@@ -74,11 +65,7 @@ def event_line(event: Event) -> str:
 def log_options(parser: Options) -> None:
     add = parser.add_argument
     parser.add_reader()
-    add(
-        "--since",
-        metavar="WHEN",
-        help="after this time: 24h, yesterday, last tuesday, 2026-02-01",
-    )
+    add("--since", metavar="WHEN", help="after this time: 24h, yesterday, last tuesday, 2026-02-01")
     add(
         "--limit",
         type=number,
@@ -94,16 +81,11 @@ def log(call: Call) -> None:
         rows = me.log(args.since, args.limit)  # type: ignore[attr-defined]
     else:
         acts = visible_acts(
-            lambda limit: call.memory.store.acts(None, None, args.since, limit),
-            me,
-            args.limit,
+            lambda limit: call.memory.store.acts(None, None, args.since, limit), me, args.limit
         )
         rows = [act_json(act) for act in acts]
     width = columns() or 0
-    call.show(
-        lambda: {"log": rows},
-        lambda: "\n".join(_days(rows, width)) or "nothing happened",
-    )
+    call.show(lambda: {"log": rows}, lambda: "\n".join(_days(rows, width)) or "nothing happened")
 
 
 def _days(rows: Iterable[Mapping[str, Any]], width: int) -> Iterator[str]:
@@ -121,18 +103,8 @@ def audit_options(parser: Options) -> None:
     add = parser.add_argument
     add("--agent", metavar="AGENT", help="only what this agent did and was shown")
     add("--entry", metavar="ID", help="only what was done to this entry")
-    add(
-        "--since",
-        metavar="WHEN",
-        help="after this time: 24h, yesterday, last tuesday, 2026-02-01",
-    )
-    add(
-        "--limit",
-        type=number,
-        default=0,
-        metavar="N",
-        help="the newest N (default: all)",
-    )
+    add("--since", metavar="WHEN", help="after this time: 24h, yesterday, last tuesday, 2026-02-01")
+    add("--limit", type=number, default=0, metavar="N", help="the newest N (default: all)")
 
 
 def audit(call: Call) -> None:
@@ -144,13 +116,10 @@ def audit(call: Call) -> None:
     call.show(
         lambda: {"audit": [forms.record_json(act.record) for act in acts]},
         lambda: (
-            "\n".join(audit_line(act, columns() or 0) for act in acts)
-            or "nothing is on record"
+            "\n".join(audit_line(act, columns() or 0) for act in acts) or "nothing is on record"
         ),
     )
 
 
 def audit_line(act: Act, width: int) -> str:
-    return short(
-        f"{act.record.seq:>6} {clock.seconds(act.record.at)} {sentence(act)}", width
-    )
+    return short(f"{act.record.seq:>6} {clock.seconds(act.record.at)} {sentence(act)}", width)

@@ -50,13 +50,7 @@ def _list(call: Call, held: WorkspaceKeys) -> None:
     text = "there are no keys; `synapse keys new AGENT` makes one"
     if keys:
         rows = [
-            (
-                key.owner,
-                key.id,
-                key.state,
-                key.since[:10],
-                "here" if key.here else "not here",
-            )
+            (key.owner, key.id, key.state, key.since[:10], "here" if key.here else "not here")
             for key in keys
         ]
         text = table(("owner", "key", "state", "since", "private half"), rows)
@@ -107,6 +101,4 @@ def _done(call: Call, whose: str | None, id: str, what: str) -> None:
     call.show({"owner": owner, "key": id}, f"{owner} {what} {id}")
 
 
-_ACTS = dict(
-    zip(ACTS, (_list, _new, _rotate, _revoke, _share, _export, _import), strict=True)
-)
+_ACTS = dict(zip(ACTS, (_list, _new, _rotate, _revoke, _share, _export, _import), strict=True))

@@ -34,12 +34,7 @@ def remember_options(parser: Options) -> None:
     )
     _author(parser)
     _scope(parser)
-    add(
-        "--categories",
-        action="append",
-        metavar="C,...",
-        help="categories of your own",
-    )
+    add("--categories", action="append", metavar="C,...", help="categories of your own")
     add(
         "--importance",
         type=_figure,
@@ -48,20 +43,13 @@ def remember_options(parser: Options) -> None:
         help="1 to 3, or your own scale (default: 1)",
     )
     add("--ttl", metavar="SPAN", help="30m, 24h, 7d or 4w (default: never)")
-    add(
-        "--supersedes",
-        action="append",
-        metavar="ID,...",
-        help="entries that this one replaces",
-    )
+    add("--supersedes", action="append", metavar="ID,...", help="entries that this one replaces")
 
 
 def remember(call: Call) -> None:
     args = call.args
     me, options = call.actor(), _common(args)
-    options |= {
-        name: many(getattr(args, name)) or () for name in ("categories", "supersedes")
-    }
+    options |= {name: many(getattr(args, name)) or () for name in ("categories", "supersedes")}
     entry = known_to(me).remember(
         read_body(args.fact), importance=args.importance, ttl=args.ttl, **options
     )
@@ -76,13 +64,7 @@ def atom_options(parser: Options) -> None:
         ("outcome", "the outcome"),
     ):
         add(name, metavar=name.upper(), help=meaning)
-    add(
-        "consequences",
-        nargs="?",
-        default="",
-        metavar="CONSEQUENCES",
-        help="the consequences",
-    )
+    add("consequences", nargs="?", default="", metavar="CONSEQUENCES", help="the consequences")
     _author(parser)
     _scope(parser)
 
@@ -104,20 +86,12 @@ def link_options(parser: Options) -> None:
         metavar="T",
         help=f"{', '.join(memory.LINK_TYPES)} (default: causes)",
     )
-    add(
-        "--strength",
-        type=_figure,
-        default=0.5,
-        metavar="N",
-        help="0 to 1 (default: 0.5)",
-    )
+    add("--strength", type=_figure, default=0.5, metavar="N", help="0 to 1 (default: 0.5)")
 
 
 def link(call: Call) -> None:
     args = call.args
-    stored = known_to(call.actor()).link(
-        args.cause, args.effect, args.type, args.strength
-    )
+    stored = known_to(call.actor()).link(args.cause, args.effect, args.type, args.strength)
     text = f"{stored.cause} {stored.type} {stored.effect} ({stored.strength:g})"
     call.show(stored, text)
 
@@ -144,9 +118,7 @@ def why_options(parser: Options) -> None:
 
 def why(call: Call) -> None:
     trail = known_to(call.reader()).why(call.args.id)
-    call.show(
-        lambda: fields(trail), lambda: "\n".join(_trail(trail, 0, columns() or 0))
-    )
+    call.show(lambda: fields(trail), lambda: "\n".join(_trail(trail, 0, columns() or 0)))
 
 
 # -- below -----------------------------------------------------------------------------------------
@@ -163,10 +135,7 @@ def known_to(me: AgentMemory) -> Any:
     functions = (memory.remember, memory.atom, memory.link, memory.forget, why)
     times_of = (times.recent, times.agent_acts, times.timeline)
     return getattr(me, "knowledge", None) or SimpleNamespace(
-        **{
-            function.__name__: partial(function, me)
-            for function in (*functions, *times_of)
-        }
+        **{function.__name__: partial(function, me) for function in (*functions, *times_of)}
     )
 
 
@@ -188,13 +157,7 @@ def _scope(parser: Options) -> None:
         metavar="ID,...",
         help="messages, entries, facts or runs it comes from",
     )
-    add(
-        "--confidence",
-        type=_figure,
-        default=1.0,
-        metavar="N",
-        help="0 to 1 (default: 1)",
-    )
+    add("--confidence", type=_figure, default=1.0, metavar="N", help="0 to 1 (default: 1)")
     add("--once", metavar="KEY", help="a retry with the same key returns the first one")
 
 
@@ -226,16 +189,11 @@ def _trail(step: Step, depth: int, width: int) -> list[str]:
     indent, how = "  " * depth, "" if depth == 0 else f"{step.how} "
     if step.kind == "hidden":
         return [f"{indent}{how}something that you may not see"]
-    head = " ".join(
-        word for word in (f"{how}{step.kind}", step.id, step.by, step.at) if word
-    )
+    head = " ".join(word for word in (f"{how}{step.kind}", step.id, step.by, step.at) if word)
     repeated = " (see above)" if step.cut else ""
     text = f": {clean(first(step.text))}" if step.text else ""
     lines = [short(f"{indent}{head}{repeated}{text}", width)]
-    return [
-        *lines,
-        *(line for source in step.sources for line in _trail(source, depth + 1, width)),
-    ]
+    return [*lines, *(line for source in step.sources for line in _trail(source, depth + 1, width))]
 
 
 def recent_options(parser: Options) -> None:
@@ -271,17 +229,13 @@ def what_did(call: Call) -> None:
 
 
 def timeline_options(parser: Options) -> None:
-    parser.add_argument(
-        "project", metavar="PROJECT", help="the name, as in projects/PROJECT"
-    )
+    parser.add_argument("project", metavar="PROJECT", help="the name, as in projects/PROJECT")
     _asked(parser, "after this time: 24h, yesterday, last tuesday, 2026-02-01")
 
 
 def timeline(call: Call) -> None:
     args = call.args
-    moments = known_to(call.reader()).timeline(
-        args.project, args.since, args.limit or None
-    )
+    moments = known_to(call.reader()).timeline(args.project, args.since, args.limit or None)
     _show(call, moments, f"nothing of {args.project} that you may see")
 
 
@@ -302,9 +256,7 @@ def _show(call: Call, moments: list[Moment], nothing: str) -> None:
     width = columns() or 0
     call.show(
         lambda: {
-            "moments": [
-                fields(moment) | {"time": clock.iso(moment.at)} for moment in moments
-            ]
+            "moments": [fields(moment) | {"time": clock.iso(moment.at)} for moment in moments]
         },
         lambda: "\n".join(_days(moments, width)) or nothing,
     )
@@ -325,10 +277,6 @@ def _line(moment: Moment) -> Any:
     if moment.text.startswith(f"{moment.by} "):
         return moment.text  # a sentence that says by whom
     return (
-        " ".join(
-            field
-            for field in (moment.by, moment.kind, moment.id, moment.where)
-            if field
-        )
+        " ".join(field for field in (moment.by, moment.kind, moment.id, moment.where) if field)
         + f": {moment.text}"
     )

@@ -33,12 +33,7 @@ def send_options(parser: Options) -> None:
         help="the text; without it, or with -, standard input is read",
     )
     add("--body", dest="text", metavar="BODY", help="the same, as an option")
-    add(
-        "--from",
-        dest="agent",
-        metavar="AGENT",
-        help="the sender (default: $SYNAPSE_AGENT)",
-    )
+    add("--from", dest="agent", metavar="AGENT", help="the sender (default: $SYNAPSE_AGENT)")
     add(
         "--to",
         action="append",
@@ -70,11 +65,7 @@ def send_options(parser: Options) -> None:
     )
     add("--pii", action="store_true", help="the message holds personal data")
     add("--meta", metavar="JSON", help="an object to store with it")
-    add(
-        "--once",
-        metavar="KEY",
-        help="a retry with the same key returns the first message",
-    )
+    add("--once", metavar="KEY", help="a retry with the same key returns the first message")
 
 
 def send(call: Call) -> None:
@@ -106,9 +97,7 @@ def _check_send(args: Any) -> None:
     """Refuse options that do not go together."""
     if sum(name is not None for name in (args.thread, args.reply_to, args.edit)) > 1:
         raise Usage("give only one of --thread, --reply-to and --edit")
-    changed = (
-        args.to or args.attach or args.tags or args.meta or args.priority or args.pii
-    )
+    changed = args.to or args.attach or args.tags or args.meta or args.priority or args.pii
     if args.edit and changed:
         raise Usage("--edit changes only the text and the subject of a message")
     if args.body is not None and args.text is not None:
@@ -175,9 +164,7 @@ def inbox(call: Call) -> None:
 
 
 def poll_options(parser: Options) -> None:
-    parser.add_argument(
-        "--agent", metavar="AGENT", help="the agent (default: $SYNAPSE_AGENT)"
-    )
+    parser.add_argument("--agent", metavar="AGENT", help="the agent (default: $SYNAPSE_AGENT)")
 
 
 def poll(call: Call) -> None:
@@ -190,11 +177,7 @@ def ack_options(parser: Options) -> None:
     add = parser.add_argument
     add("ids", nargs="+", metavar="ID", help="messages, or entries that were delivered")
     parser.add_author()
-    add(
-        "--body",
-        metavar="TEXT",
-        help="an answer stored with the acknowledgement (messages only)",
-    )
+    add("--body", metavar="TEXT", help="an answer stored with the acknowledgement (messages only)")
     add(
         "--react",
         metavar="SIGN",
@@ -275,11 +258,7 @@ def thread_options(parser: Options) -> None:
         help="the newest N messages (default: 100)",
     )
     add("--before", metavar="ID", help="only messages before this one")
-    add(
-        "--close",
-        action="store_true",
-        help="close the thread: it takes no more messages",
-    )
+    add("--close", action="store_true", help="close the thread: it takes no more messages")
     add(
         "--summary",
         metavar="TEXT",
@@ -297,9 +276,7 @@ def thread(call: Call) -> None:
     texts = (args.rename, args.summary)
     if any(changes) or texts != (None, None):
         thread = _change(mail_of(call.actor()), args)
-        call.show(
-            lambda: {"thread": thread_columns(thread)}, lambda: format_thread(thread)
-        )
+        call.show(lambda: {"thread": thread_columns(thread)}, lambda: format_thread(thread))
     else:
         _show_thread(call, mail_of(call.reader()))
 
@@ -309,10 +286,7 @@ def _show_thread(call: Call, mail: Mail) -> None:
     thread = mail.thread(args.id)
     messages = mail.history(args.id, args.limit, before=args.before)
     call.show(
-        lambda: {
-            "thread": thread_columns(thread),
-            "messages": list(map(as_json, messages)),
-        },
+        lambda: {"thread": thread_columns(thread), "messages": list(map(as_json, messages))},
         lambda: "\n\n".join([format_thread(thread), *format_conversation(messages)]),
     )
 
@@ -411,9 +385,7 @@ def format_conversation(messages: Sequence[Message]) -> list[str]:
     while waiting:
         message, depth = waiting.pop()
         blocks.append(format_message(message, depth))
-        waiting += [
-            (answer, depth + 1) for answer in reversed(answers.get(message.id, []))
-        ]
+        waiting += [(answer, depth + 1) for answer in reversed(answers.get(message.id, []))]
     return blocks
 
 

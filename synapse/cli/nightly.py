@@ -18,14 +18,7 @@ from synapse.model.clock import DAY
 from synapse.system.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from synapse.consolidate import (
-        Account,
-        AppliedAct,
-        NightlyRun,
-        Plan,
-        RunHistory,
-        UndoResult,
-    )
+    from synapse.consolidate import Account, AppliedAct, NightlyRun, Plan, RunHistory, UndoResult
     from synapse.consolidate import Act as PlannedAct
     from synapse.consolidate.metrics import Measure
     from synapse.consolidate.reputation import Step
@@ -37,12 +30,7 @@ _PLANNED = {
     "escalate": "would escalate",
     "warn": "would warn",
 }
-_DONE = {
-    "archive": "filed away",
-    "merge": "merged",
-    "escalate": "escalated",
-    "warn": "warned",
-}
+_DONE = {"archive": "filed away", "merge": "merged", "escalate": "escalated", "warn": "warned"}
 
 
 def defrag_options(parser: Options) -> None:
@@ -58,11 +46,7 @@ def defrag_options(parser: Options) -> None:
         metavar="DATE",
         help="do the nightly maintenance of this local date, if it was not done",
     )
-    add(
-        "--as-of",
-        metavar="WHEN",
-        help="with --plan: as if it were this time, such as 2026-03-01",
-    )
+    add("--as-of", metavar="WHEN", help="with --plan: as if it were this time, such as 2026-03-01")
 
 
 def defrag(call: Call) -> None:
@@ -112,11 +96,7 @@ def undo_options(parser: Options) -> None:
         help="the agent that acts (default: $SYNAPSE_AGENT, else the operator)",
     )
     add("--plan", action="store_true", help="only print what would be undone")
-    add(
-        "--yes",
-        action="store_true",
-        help="do not ask before undoing the last act",
-    )
+    add("--yes", action="store_true", help="do not ask before undoing the last act")
 
 
 def undo(call: Call) -> None:
@@ -131,19 +111,13 @@ def undo(call: Call) -> None:
         if answer not in ("y", "yes"):
             return call.note("nothing was changed")
     done = undo_act(call.memory, call.args.what, by=who, plan=call.args.plan)
-    return call.show(
-        lambda: {"undo": undo_json(done)}, lambda: "\n".join(_undo_lines(done))
-    )
+    return call.show(lambda: {"undo": undo_json(done)}, lambda: "\n".join(_undo_lines(done)))
 
 
 def _must_confirm(call: Call) -> bool:
     """Return whether a person at a terminal must confirm what `last` means."""
     args = call.args
-    return (
-        args.what == "last"
-        and not (args.plan or args.yes or call.json)
-        and call.interactive
-    )
+    return args.what == "last" and not (args.plan or args.yes or call.json) and call.interactive
 
 
 def _undo_lines(done: UndoResult) -> list[str]:
@@ -152,19 +126,9 @@ def _undo_lines(done: UndoResult) -> list[str]:
     lines = [f"{head}: {undo_counts(done._asdict())}"]
     lines += [f"  act   {act.seq} {one_line(sentence(Act(act)))}" for act in done.acts]
     for review, stands in done.reviews:
-        lines.append(
-            f"  review {review} {'stands again' if stands else 'counts no more'}"
-        )
-    changes = {
-        "back": done.back,
-        "away": done.away,
-        "shown": done.freed,
-        "hidden": done.held,
-    }
-    return [
-        *lines,
-        *(f"  {change:<6}{id}" for change, ids in changes.items() for id in ids),
-    ]
+        lines.append(f"  review {review} {'stands again' if stands else 'counts no more'}")
+    changes = {"back": done.back, "away": done.away, "shown": done.freed, "hidden": done.held}
+    return [*lines, *(f"  {change:<6}{id}" for change, ids in changes.items() for id in ids)]
 
 
 def act_json(act: PlannedAct) -> dict[str, Any]:
@@ -172,9 +136,7 @@ def act_json(act: PlannedAct) -> dict[str, Any]:
     successors = act.successors or ("",) * len(act.ids)
     notes = act.notes or ("",) * len(act.ids)
     entries = [
-        {"id": id}
-        | ({"by": successor} if successor else {})
-        | ({"note": note} if note else {})
+        {"id": id} | ({"by": successor} if successor else {}) | ({"note": note} if note else {})
         for id, successor, note in zip(act.ids, successors, notes, strict=True)
     ]
     fields: dict[str, Any] = {
@@ -192,11 +154,7 @@ def act_json(act: PlannedAct) -> dict[str, Any]:
 
 def done_json(done: AppliedAct) -> dict[str, Any]:
     """Return a carried out act as a JSON object."""
-    return (
-        act_json(done.act)
-        | {"act": done.seqs[-1]}
-        | ({"wrote": done.id} if done.id else {})
-    )
+    return act_json(done.act) | {"act": done.seqs[-1]} | ({"wrote": done.id} if done.id else {})
 
 
 def _written_files(call: Call, date: str) -> str:
@@ -222,19 +180,14 @@ def _maintain_date(call: Call) -> NightlyRun:
 
     args, now = call.args, call.memory.store.clock()
     if args.plan or args.phase or args.as_of:
-        raise InvalidQuery(
-            "--date runs all phases now: leave out --plan, --phase and --as-of"
-        )
+        raise InvalidQuery("--date runs all phases now: leave out --plan, --phase and --as-of")
     if date_of(args.date) > clock.day(now + DAY):
-        raise InvalidQuery(
-            f"{args.date} has not begun in any time zone", date=args.date
-        )
+        raise InvalidQuery(f"{args.date} has not begun in any time zone", date=args.date)
     with Progress() as progress:
         done = run_nightly(call.memory, args.date, now, progress.phase, progress.act)
     if not done.ran:
         raise Conflict(
-            f"the maintenance of {args.date} is done or running; `synapse defrag`"
-            f" runs one by hand"
+            f"the maintenance of {args.date} is done or running; `synapse defrag` runs one by hand"
         )
     return done
 
@@ -257,9 +210,7 @@ def _phases(text: str | None) -> tuple[str, ...]:
     names = text.split(",") if text else PHASES
     for name in names:
         if name not in PHASES:
-            raise InvalidQuery(
-                f"phase {name!r} is not one of {', '.join(PHASES)}", phase=name
-            )
+            raise InvalidQuery(f"phase {name!r} is not one of {', '.join(PHASES)}", phase=name)
     return tuple(names)
 
 
@@ -272,14 +223,10 @@ def _format_acts(acts: Sequence[dict[str, Any]], verbs: dict[str, str]) -> str:
         for entry in act["entries"]:
             by = f" by {entry['by']}" if "by" in entry else ""
             note = f" ({entry['note']})" if "note" in entry else ""
-            sentence = (
-                f"{verbs[act['kind']]} {entry['id']}{into}: {act['reason']}{by}{note}"
-            )
+            sentence = f"{verbs[act['kind']]} {entry['id']}{into}: {act['reason']}{by}{note}"
             lines.append(f"{number}{act['phase']:<8} {sentence}")
         if not act["entries"]:
-            lines.append(
-                f"{number}{act['phase']:<8} {verbs[act['kind']]}: {act['reason']}"
-            )
+            lines.append(f"{number}{act['phase']:<8} {verbs[act['kind']]}: {act['reason']}")
     return "\n".join(lines)
 
 
@@ -292,9 +239,7 @@ _MODES = {
 
 
 def reputation_options(parser: Options) -> None:
-    parser.add_argument(
-        "agent", nargs="?", metavar="AGENT", help="only this agent, step by step"
-    )
+    parser.add_argument("agent", nargs="?", metavar="AGENT", help="only this agent, step by step")
 
 
 def reputation(call: Call) -> None:
@@ -305,11 +250,7 @@ def reputation(call: Call) -> None:
     report = {"reputation": how, "agents": [account_json(account) for account in rows]}
     call.show(
         lambda: report,
-        lambda: (
-            _format_account(rows[0], how)
-            if call.args.agent
-            else _format_accounts(rows, how)
-        ),
+        lambda: _format_account(rows[0], how) if call.args.agent else _format_accounts(rows, how),
     )
 
 
@@ -336,11 +277,7 @@ def account_json(account: Account) -> dict[str, Any]:
 
 def _step_json(step: Step) -> dict[str, Any]:
     deed = step.deed
-    return deed._asdict() | {
-        "at": clock.iso(deed.at),
-        "move": step.move,
-        "why": step.why,
-    }
+    return deed._asdict() | {"at": clock.iso(deed.at), "move": step.move, "why": step.why}
 
 
 def _format_accounts(accounts: Iterable[Account], how: str) -> str:
@@ -394,16 +331,7 @@ LEGEND = """\
 written: since the night before; filed: filed away, merged ones among them
 disputed: entries that contradict an equal, shown until somebody settles it
 compressed: the share of the bytes that the night filed away"""
-_RUN_COLUMNS = (
-    "night",
-    "entries",
-    "KB",
-    "written",
-    "filed",
-    "merged",
-    "disputed",
-    "compressed",
-)
+_RUN_COLUMNS = ("night", "entries", "KB", "written", "filed", "merged", "disputed", "compressed")
 
 
 def stats_options(parser: Options) -> None:
@@ -432,26 +360,14 @@ def _format_stats(measurements: RunHistory, newest: int) -> str:
     from synapse.cli.frame.table import table
     from synapse.consolidate.metrics import per_namespace, plot
 
-    lines = [
-        f"warning: {item}" for item in (*measurements.worries, *measurements.remarks)
-    ]
+    lines = [f"warning: {item}" for item in (*measurements.worries, *measurements.remarks)]
     if not measurements.runs:
-        return "\n".join(
-            [*lines, "no night yet: `synapse defrag`, or have one run every night"]
-        )
-    lines += [
-        "entries",
-        *plot([item.entries for item in measurements.runs], WIDTH - 11),
-        "",
-    ]
-    lines.append(
-        table(_RUN_COLUMNS, [_row(item) for item in measurements.runs[-newest:]])
-    )
+        return "\n".join([*lines, "no night yet: `synapse defrag`, or have one run every night"])
+    lines += ["entries", *plot([item.entries for item in measurements.runs], WIDTH - 11), ""]
+    lines.append(table(_RUN_COLUMNS, [_row(item) for item in measurements.runs[-newest:]]))
     lines += ["", LEGEND]
     fullest = per_namespace(measurements.runs[-1])[:FULLEST]
-    return "\n".join(
-        [*lines, "", table(("namespace", "entries", "bytes", "compressed"), fullest)]
-    )
+    return "\n".join([*lines, "", table(("namespace", "entries", "bytes", "compressed"), fullest)])
 
 
 def _row(each: Measure) -> tuple[str, ...]:

@@ -39,9 +39,7 @@ def parse_mountinfo(lines: Iterable[str]) -> list[tuple[str, str]]:
         columns = mount.split(" ")
         if dash and len(columns) > 4:
             point = (
-                columns[4].encode().decode("unicode_escape")
-                if "\\" in columns[4]
-                else columns[4]
+                columns[4].encode().decode("unicode_escape") if "\\" in columns[4] else columns[4]
             )
             mounts[point] = right.split(" ", 1)[0]
     return list(mounts.items())
@@ -61,9 +59,7 @@ def parse_mount(lines: Iterable[str]) -> list[tuple[str, str]]:
 
 def _linux_mounts() -> list[tuple[str, str]]:
     try:
-        with open(
-            "/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape"
-        ) as file:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
             return parse_mountinfo(file)
     except OSError:
         return []
@@ -71,9 +67,7 @@ def _linux_mounts() -> list[tuple[str, str]]:
 
 def _bsd_mounts() -> list[tuple[str, str]]:
     try:
-        done = subprocess.run(
-            ["mount"], capture_output=True, text=True, timeout=10, check=False
-        )
+        done = subprocess.run(["mount"], capture_output=True, text=True, timeout=10, check=False)
     except (OSError, subprocess.SubprocessError):
         return []
     return parse_mount(done.stdout.splitlines())

@@ -41,23 +41,11 @@ _HEADER = re.compile("^---", re.MULTILINE)
 
 def read_options(parser: Options) -> None:
     add = parser.add_argument
-    add(
-        "ids",
-        nargs="*",
-        metavar="ID",
-        help="show only these entries, in full",
-    )
+    add("ids", nargs="*", metavar="ID", help="show only these entries, in full")
     parser.add_reader()
+    add("--since", metavar="WHEN", help="after this time: 24h, yesterday, last tuesday, 2026-02-01")
     add(
-        "--since",
-        metavar="WHEN",
-        help="after this time: 24h, yesterday, last tuesday, 2026-02-01",
-    )
-    add(
-        "--priority",
-        action="append",
-        metavar="P,...",
-        help="only these: critical, important, info",
+        "--priority", action="append", metavar="P,...", help="only these: critical, important, info"
     )
     add(
         "--namespace",
@@ -79,16 +67,9 @@ def read_options(parser: Options) -> None:
         action="store_true",
         help="entries that the agent was not shown, critical ones first",
     )
+    add("--budget", type=number, metavar="N", help="with --unread: at most N tokens")
     add(
-        "--budget",
-        type=number,
-        metavar="N",
-        help="with --unread: at most N tokens",
-    )
-    add(
-        "--mark",
-        action="store_true",
-        help="mark the entries printed in full as shown to the agent",
+        "--mark", action="store_true", help="mark the entries printed in full as shown to the agent"
     )
     add(
         "--markdown",
@@ -120,8 +101,7 @@ def _marker(call: Call) -> AgentMemory:
     me = call.as_agent(call.agent())
     if call.args.mark and me.id == OPERATOR:
         raise Forbidden(
-            "--mark notes what an agent was shown; the operator is not an agent",
-            action="mark",
+            "--mark notes what an agent was shown; the operator is not an agent", action="mark"
         )
     return me
 
@@ -137,17 +117,12 @@ def _mark(call: Call, me: AgentMemory, page: Page) -> None:
 def _check_read(args: SimpleNamespace) -> None:
     """Refuse options that do not go together."""
     if args.unread and args.archived:
-        raise Usage(
-            "archived entries are never unread: leave out --archived or --unread"
-        )
+        raise Usage("archived entries are never unread: leave out --archived or --unread")
     if args.budget is not None and not args.unread:
-        raise Usage(
-            "--budget needs --unread; `synapse view --budget N` cuts the view to N tokens"
-        )
+        raise Usage("--budget needs --unread; `synapse view --budget N` cuts the view to N tokens")
     if args.budget is not None and args.markdown:
         raise Usage(
-            "--budget cannot go with --markdown, which `synapse-read` sets:"
-            " use `synapse read`"
+            "--budget cannot go with --markdown, which `synapse-read` sets: use `synapse read`"
         )
 
 
@@ -220,9 +195,7 @@ def _full_formatter(fates: Sequence[Fate | None]) -> Callable[[Sequence[Entry]],
 
     def render(entries: Sequence[Entry]) -> str:
         pairs = zip(entries, fates, strict=True)
-        return "\n\n".join(
-            listing([entry], whole=True) + fate_line(fate) for entry, fate in pairs
-        )
+        return "\n\n".join(listing([entry], whole=True) + fate_line(fate) for entry, fate in pairs)
 
     return render
 
@@ -238,12 +211,7 @@ def fate_line(fate: Fate | None) -> str:
 
 def search_options(parser: Options) -> None:
     add = parser.add_argument
-    add(
-        "query",
-        nargs="+",
-        metavar="WORD",
-        help="words to search for, or a question",
-    )
+    add("query", nargs="+", metavar="WORD", help="words to search for, or a question")
     parser.add_reader()
     add(
         "--kind",
@@ -258,32 +226,13 @@ def search_options(parser: Options) -> None:
     )
     add("--author", "--from", metavar="AGENT", help="only what this agent wrote")
     add(
-        "--priority",
-        action="append",
-        metavar="P,...",
-        help="only these: critical, important, info",
+        "--priority", action="append", metavar="P,...", help="only these: critical, important, info"
     )
     add("--tag", metavar="TAG", help="only items with this tag")
-    add(
-        "--since",
-        metavar="WHEN",
-        help="after this time: 24h, yesterday, last tuesday, 2026-02-01",
-    )
-    add(
-        "--until", metavar="WHEN", help="up to the end of this time: yesterday, 2026-02"
-    )
-    add(
-        "--when",
-        metavar="WHEN",
-        help="within this time: 'last week', 'monday to yesterday'",
-    )
-    add(
-        "--limit",
-        type=positive,
-        default=10,
-        metavar="N",
-        help="at most N (default: 10)",
-    )
+    add("--since", metavar="WHEN", help="after this time: 24h, yesterday, last tuesday, 2026-02-01")
+    add("--until", metavar="WHEN", help="up to the end of this time: yesterday, 2026-02")
+    add("--when", metavar="WHEN", help="within this time: 'last week', 'monday to yesterday'")
+    add("--limit", type=positive, default=10, metavar="N", help="at most N (default: 10)")
     add(
         "--archived",
         action="store_true",
@@ -304,9 +253,7 @@ def search(call: Call) -> None:
     if hits.note:
         call.note(hits.note)
     if not hits:
-        _hint_below(
-            call, lambda glob: me.search(query, **(filters | {"namespace": glob}))
-        )
+        _hint_below(call, lambda glob: me.search(query, **(filters | {"namespace": glob})))
 
 
 def _search_filters(args: SimpleNamespace) -> dict[str, Any]:
@@ -318,9 +265,7 @@ def _search_filters(args: SimpleNamespace) -> dict[str, Any]:
 def format_hits(hits: Hits) -> str:
     blocks = [f"{header(hit.entry)}\n{_format_excerpt(hit)}" for hit in hits]
     partial = (
-        f"; more match, these are the best of the newest {hits.ranked}"
-        if hits.partial
-        else ""
+        f"; more match, these are the best of the newest {hits.ranked}" if hits.partial else ""
     )
     return "\n\n".join([*blocks, f"-- {len(blocks)} found{partial}"])
 
@@ -336,52 +281,28 @@ def _format_excerpt(hit: Hit) -> str:
         last = end
     text += clean(hit.excerpt[last:])
     lines = wrap(text, WIDTH - len(INDENT), break_on_hyphens=False)
-    return (
-        "\n".join(f"{INDENT}{line}" for line in lines)
-        .replace("\0", on)
-        .replace("\1", off)
-    )
+    return "\n".join(f"{INDENT}{line}" for line in lines).replace("\0", on).replace("\1", off)
 
 
 def view_options(parser: Options) -> None:
     add = parser.add_argument
-    add(
-        "ids",
-        nargs="?",
-        metavar="AGENT",
-        help="the agent (default: --agent, else $SYNAPSE_AGENT)",
-    )
+    add("ids", nargs="?", metavar="AGENT", help="the agent (default: --agent, else $SYNAPSE_AGENT)")
     add("--agent", metavar="AGENT", help="the same, as an option")
-    add(
-        "--department",
-        metavar="D",
-        help="the view of a department: what all its agents may see",
-    )
+    add("--department", metavar="D", help="the view of a department: what all its agents may see")
     add("--budget", type=number, metavar="N", help="at most N tokens")
     add("--as-of", metavar="TIME", help="the view as it was at this time")
-    add(
-        "--write",
-        action="store_true",
-        help="write views/AGENT.md (or D.md) in the workspace",
-    )
+    add("--write", action="store_true", help="write views/AGENT.md (or D.md) in the workspace")
 
 
 def view(call: Call) -> None:
     args = call.args
     name = _view_agent(call)
     me = call.as_agent(name)
-    briefing = me.briefing(
-        budget=args.budget, department=args.department, as_of=args.as_of
-    )
+    briefing = me.briefing(budget=args.budget, department=args.department, as_of=args.as_of)
     later = me.later(args.as_of, args.department) if args.as_of else None
-    path = (
-        _write(call.root, args.department or name, briefing.markdown())
-        if args.write
-        else None
-    )
+    path = _write(call.root, args.department or name, briefing.markdown()) if args.write else None
     call.show(
-        lambda: forms.view_json(briefing, later),
-        lambda: path or format_view(briefing, later),
+        lambda: forms.view_json(briefing, later), lambda: path or format_view(briefing, later)
     )
 
 
@@ -403,9 +324,7 @@ def format_view(view: View, later: list[Entry] | None) -> str:
     if later is None:
         return text
     lines = [f"  {line(entry)}" for entry in later] or ["  nothing"]
-    return "\n".join(
-        [text, "", "-- what came later and would have changed it:", *lines]
-    )
+    return "\n".join([text, "", "-- what came later and would have changed it:", *lines])
 
 
 def _write(root: str, name: str, text: str) -> str:

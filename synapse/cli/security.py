@@ -113,9 +113,7 @@ def _wants(root: str, memory: Memory) -> Iterator[Finding]:
     wants = decisions.asked(memory.store.settings, root)
     waiting = decisions.open_wants(root, wants)
     lines = [one_line(want.line) for want in waiting]
-    yield from some(
-        "asks for", "warn", lines, "none of it happens until you say `synapse trust`"
-    )
+    yield from some("asks for", "warn", lines, "none of it happens until you say `synapse trust`")
     for want in wants:
         if want not in waiting:
             yield Finding("asks for", "ok", f"trusted: {one_line(want.line)}")
@@ -133,9 +131,7 @@ def _webhooks(root: str, memory: Memory) -> Iterator[Finding]:
         reader = f"what {row.reader} may see" if row.reader else "what is public"
         text = f"{row.name} sends {reader} to {row.url or 'nowhere'}: {row.state}"
         if row.dead:
-            text += (
-                f"; {len(row.dead)} dead letters, `synapse webhooks resend {row.name}`"
-            )
+            text += f"; {len(row.dead)} dead letters, `synapse webhooks resend {row.name}`"
         well = row.state == status.READY and not row.dead
         yield Finding("webhooks", "ok" if well else "warn", one_line(text))
     for hook in hooks.values():

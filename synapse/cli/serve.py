@@ -24,9 +24,7 @@ def serve_options(parser: Options) -> None:
     """Add where the workspace is served and to whom, as for `orchestrator up --serve`."""
     add = parser.add_argument
     add("--host", default="127.0.0.1", help="the address (default: 127.0.0.1)")
-    add(
-        "--port", default=str(PORT), metavar="N", help=f"default: {PORT}; 0 is any free"
-    )
+    add("--port", default=str(PORT), metavar="N", help=f"default: {PORT}; 0 is any free")
     add(
         "--token-file",
         metavar="FILE",
@@ -41,8 +39,7 @@ def serve_options(parser: Options) -> None:
     add(
         "--trust-local",
         action="store_true",
-        help="who has no token is the operator, or the agent that it names;"
-        " for this machine alone",
+        help="who has no token is the operator, or the agent that it names; for this machine alone",
     )
 
 
@@ -66,11 +63,7 @@ def serve(call: Call) -> None:
 
 def dashboard_options(parser: Options) -> None:
     add = parser.add_argument
-    add(
-        "--agent",
-        metavar="AGENT",
-        help="log in as this agent (default: as the operator)",
-    )
+    add("--agent", metavar="AGENT", help="log in as this agent (default: as the operator)")
     add("--open", action="store_true", help="open it in the browser, too")
 
 
@@ -129,19 +122,10 @@ def checked_address(call: Call) -> tuple[str, int]:
 def token_options(parser: Options) -> None:
     add = parser.add_argument
     add("do", choices=("new", "list", "revoke"), help="what is done")
-    add(
-        "name",
-        nargs="?",
-        metavar="AGENT",
-        help="an agent, or the id of a token to revoke",
-    )
+    add("name", nargs="?", metavar="AGENT", help="an agent, or the id of a token to revoke")
     add("--expires", metavar="TIME", help="how long the token is good: 12h, 30d")
     add("--read-only", action="store_true", help="the token writes nothing")
-    add(
-        "--token-file",
-        metavar="FILE",
-        help="another file than the one of this workspace",
-    )
+    add("--token-file", metavar="FILE", help="another file than the one of this workspace")
 
 
 def token(call: Call) -> None:

@@ -40,9 +40,7 @@ def init(call: Call) -> None:
     existed = os.path.exists(os.path.join(root, "synapse.yaml"))
     with core.init(root):
         scripts = write_scripts(root)
-    state = (
-        "was a workspace already; nothing in it was changed" if existed else "is ready"
-    )
+    state = "was a workspace already; nothing in it was changed" if existed else "is ready"
     call.show(
         lambda: {"root": root, "scripts": scripts, "there": existed},
         lambda: clean(f"{root} {state}"),
@@ -99,11 +97,7 @@ def register_options(parser: Options) -> None:
         metavar="S",
         help="NAME=AUTHORITY:GLOB,...: an authority for these namespaces",
     )
-    add(
-        "--review-required",
-        action="store_true",
-        help="everything it writes waits for approval",
-    )
+    add("--review-required", action="store_true", help="everything it writes waits for approval")
     add("--user", metavar="U", help="the system user whose files count as its own")
 
 
@@ -119,9 +113,7 @@ def register(call: Call) -> None:
         upgrade_scripts(call.memory.store.root)
     call.show(lambda: fields(agent), lambda: format_agent(agent))
     if was and (changes := format_changes(was._asdict(), agent._asdict())):
-        call.note(
-            clean(f"{agent.id} was declared before; what changed: {'; '.join(changes)}")
-        )
+        call.note(clean(f"{agent.id} was declared before; what changed: {'; '.join(changes)}"))
 
 
 def _says_nothing(args: Any) -> bool:
@@ -181,11 +173,7 @@ def format_agent(agent: Agent) -> str:
         f"{agent.id}: {agent.role}, authority {agent.authority}",
         f"  reads   {', '.join(agent.read or ()) or 'nothing'}",
         f"  writes  {', '.join(agent.write or ()) or 'nothing'}",
-        *(
-            [f"  member  of {', '.join(agent.memberships)}"]
-            if agent.memberships
-            else []
-        ),
+        *([f"  member  of {', '.join(agent.memberships)}"] if agent.memberships else []),
         f"  woken   {', '.join(agent.notify) or 'by nothing'}",
     ]
     lines += ["  review  required"] if agent.review_required else []
@@ -235,9 +223,7 @@ def completion_options(parser: Options) -> None:
 
 def completion(call: Call) -> None:
     text = completion_script(call.args.shell)
-    call.show(
-        lambda: {"shell": call.args.shell, "script": text}, lambda: text.rstrip("\n")
-    )
+    call.show(lambda: {"shell": call.args.shell, "script": text}, lambda: text.rstrip("\n"))
 
 
 def completion_script(shell: str) -> str:

@@ -81,9 +81,7 @@ def _export_mail(call: Call, path: str) -> None:
         sys.stdout.write(text)
         return
     if os.path.lexists(path):
-        raise Conflict(
-            f"{path} exists already; name another file, or remove it", file=path
-        )
+        raise Conflict(f"{path} exists already; name another file, or remove it", file=path)
     with open(path, "x", encoding="utf-8", newline="\n") as file:
         file.write(text)
     call.show(lambda: {"file": path}, lambda: clean(f"the mail written to {path}"))
@@ -131,15 +129,12 @@ def import_(call: Call) -> None:
 
         snapshot = snapshots.restore(call.memory, call.args.file)
         summary = (
-            f"{snapshot.records} records restored: the workspace is as it was at"
-            f" {snapshot.at}"
+            f"{snapshot.records} records restored: the workspace is as it was at {snapshot.at}"
         )
         return call.show(lambda: fields(snapshot), lambda: clean(summary))
     count, last = _import_file(call, call.args.file)
     head = _head(last)
-    return call.show(
-        {"records": count, "head": head}, f"{count} records imported, head {head}"
-    )
+    return call.show({"records": count, "head": head}, f"{count} records imported, head {head}")
 
 
 def _import_file(call: Call, path: str) -> tuple[int, str]:
@@ -180,11 +175,7 @@ def backup_options(parser: Options) -> None:
         metavar="N",
         help="keep the newest N snapshots of this log and remove the others",
     )
-    add(
-        "--check",
-        action="store_true",
-        help="check that a snapshot is complete, and write nothing",
-    )
+    add("--check", action="store_true", help="check that a snapshot is complete, and write nothing")
 
 
 def backup(call: Call) -> None:
@@ -196,9 +187,7 @@ def backup(call: Call) -> None:
         snapshot = snapshots.take(call.memory, call.args.directory, call.args.keep)
     call.show(
         lambda: fields(snapshot),
-        lambda: clean(
-            f"{snapshot.path}: {snapshot.records} records, head {snapshot.head}"
-        ),
+        lambda: clean(f"{snapshot.path}: {snapshot.records} records, head {snapshot.head}"),
     )
 
 
@@ -207,9 +196,7 @@ def _export_file(call: Call, path: str) -> tuple[int, str]:
     last."""
     count, line = 0, ""
     if os.path.lexists(path):
-        raise Conflict(
-            f"{path} exists already; name another file, or remove it", file=path
-        )
+        raise Conflict(f"{path} exists already; name another file, or remove it", file=path)
     with open(path, "x", encoding="utf-8", newline="\n") as file:
         try:
             for line in call.memory.export(call.args.as_generation):
@@ -260,11 +247,7 @@ def migrate_options(parser: Options) -> None:
         metavar="AGENT",
         help="the agent that owns the imported knowledge (default: helios)",
     )
-    add(
-        "--model",
-        metavar="NAME",
-        help="the model of vectors that do not name one",
-    )
+    add("--model", metavar="NAME", help="the model of vectors that do not name one")
     add(
         "--believe",
         action="append",
@@ -300,18 +283,8 @@ def _format_migration(migration: Migration) -> str:
     """Return the counts of a migration as a table, then the agents that are new."""
     from synapse.cli.frame.table import draw_table
 
-    heads = (
-        "",
-        "read",
-        "repeated",
-        "written" if migration.written else "to write",
-        "here before",
-    )
-    lines = [
-        draw_table(
-            heads, [(count.kind, *map(str, count[1:])) for count in migration.counts]
-        )
-    ]
+    heads = ("", "read", "repeated", "written" if migration.written else "to write", "here before")
+    lines = [draw_table(heads, [(count.kind, *map(str, count[1:])) for count in migration.counts])]
     if migration.agents:
         lines.append(
             one_line(
@@ -319,9 +292,7 @@ def _format_migration(migration: Migration) -> str:
                 f" {', '.join(migration.agents)}"
             )
         )
-    lines += [
-        one_line(f"{old} is {new} here") for old, new in migration.renamed.items()
-    ]
+    lines += [one_line(f"{old} is {new} here") for old, new in migration.renamed.items()]
     if migration.unverified:
         lines.append(
             one_line(

@@ -98,14 +98,7 @@ def _format(root: str, found: list[Want]) -> str:
 def _states(root: str, found: list[Want]) -> list[tuple[Want, str]]:
     still_open = decisions.open_wants(root, found)
     return [
-        (
-            want,
-            "never"
-            if want.never
-            else "not trusted"
-            if want in still_open
-            else "trusted",
-        )
+        (want, "never" if want.never else "not trusted" if want in still_open else "trusted")
         for want in found
     ]
 

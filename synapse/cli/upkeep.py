@@ -54,11 +54,7 @@ def verify(call: Call) -> int:
 def checkpoint_options(parser: Options) -> None:
     add = parser.add_argument
     add("--show", action="store_true", help="list the checkpoints that are kept")
-    add(
-        "--forget",
-        action="store_true",
-        help="forget them all, and accept the journal as it is",
-    )
+    add("--forget", action="store_true", help="forget them all, and accept the journal as it is")
 
 
 def checkpoint(call: Call) -> None:
@@ -82,10 +78,7 @@ def _list_checkpoints(call: Call, root: str) -> None:
 
     rows = checkpoints.listed(root)
     key = checkpoints.own_vkey()
-    lines = [
-        f"{name} {f'{c.size} records' if c else 'not signed by you'}"
-        for name, c in rows
-    ]
+    lines = [f"{name} {f'{c.size} records' if c else 'not signed by you'}" for name, c in rows]
     sizes = [{"file": name, "size": c and c.size} for name, c in rows]
     call.show(
         lambda: {"checkpoints": sizes, "key": key},
@@ -111,19 +104,13 @@ def repair_options(parser: Options) -> None:
 
 def repair(call: Call) -> int:
     args = call.args
-    report = call.memory.repair(
-        dry_run=args.dry_run, source=args.source, give_up=args.give_up
-    )
-    call.show(
-        lambda: report_json(report), lambda: format_report(report, "still damaged")
-    )
+    report = call.memory.repair(dry_run=args.dry_run, source=args.source, give_up=args.give_up)
+    call.show(lambda: report_json(report), lambda: format_report(report, "still damaged"))
     return 0 if report.ok else DAMAGED
 
 
 def redact_options(parser: Options) -> None:
-    parser.add_argument(
-        "id", metavar="ID", help="the entry, or a message, fact or atom"
-    )
+    parser.add_argument("id", metavar="ID", help="the entry, or a message, fact or atom")
     parser.add_argument(
         "--reason",
         required=True,
@@ -175,9 +162,7 @@ def rebuild(call: Call) -> int:
 
 def doctor_options(parser: Options) -> None:
     parser.add_argument(
-        "--conformance",
-        metavar="DIR",
-        help="check a directory written by any program instead",
+        "--conformance", metavar="DIR", help="check a directory written by any program instead"
     )
     parser.add_argument(
         "--security",
@@ -197,9 +182,7 @@ def doctor(call: Call) -> int:
         findings = list(security.examine(call.root, call.open))
     else:
         findings = checks.examine(_workspace_or_default(call), call.open)
-    call.show(
-        lambda: checks.findings_json(findings), lambda: checks.findings_text(findings)
-    )
+    call.show(lambda: checks.findings_json(findings), lambda: checks.findings_text(findings))
     return DAMAGED if any(finding.verdict == "fail" for finding in findings) else 0
 
 
@@ -220,9 +203,7 @@ def report_json(report: Report) -> dict[str, Any]:
 def format_report(report: Report, word: str) -> str:
     """Return one line if all is well, else every problem in order."""
     mended = [one_line(note) for note in report.notes]
-    mended += (
-        [f"put back: {one_line(', '.join(report.mended))}"] if report.mended else []
-    )
+    mended += [f"put back: {one_line(', '.join(report.mended))}"] if report.mended else []
     if report.ok:
         return "\n".join([*mended, f"ok: {report.records} records, head {report.head}"])
     return "\n".join([*mended, *_format_problems(report.problems, word)])
@@ -243,11 +224,7 @@ def embed_options(parser: Options) -> None:
         metavar="N",
         help="at most N entries (default: all that have no vectors)",
     )
-    add(
-        "--follow",
-        action="store_true",
-        help="keep running and embed new entries until stopped",
-    )
+    add("--follow", action="store_true", help="keep running and embed new entries until stopped")
 
 
 def embed(call: Call) -> None:

@@ -128,11 +128,7 @@ _TABLE = (
         "synapse thread thr_00010203-0405-4607-8809-0a0b0c0d0e0f --agent nova",
     ),
     Verb(
-        "poll",
-        "mail",
-        "mail",
-        "count the unread messages of an agent",
-        "synapse poll --agent nova",
+        "poll", "mail", "mail", "count the unread messages of an agent", "synapse poll --agent nova"
     ),
     Verb(
         "recent",
@@ -169,13 +165,7 @@ _TABLE = (
         "print a line whenever something is written",
         "synapse watch --agent eng-frontend --critical --json",
     ),
-    Verb(
-        "log",
-        "follow",
-        "follow",
-        "show what happened, by day",
-        "synapse log --since 7d",
-    ),
+    Verb("log", "follow", "follow", "show what happened, by day", "synapse log --since 7d"),
     Verb(
         "audit",
         "follow",
@@ -281,13 +271,7 @@ _TABLE = (
         "taint all that an agent wrote since a time",
         "synapse revoke eng-backend --since 2d --plan",
     ),
-    Verb(
-        "init",
-        "team",
-        "setup",
-        "make a workspace",
-        "synapse init ./shared-memory",
-    ),
+    Verb("init", "team", "setup", "make a workspace", "synapse init ./shared-memory"),
     Verb(
         "register",
         "team",
@@ -297,11 +281,7 @@ _TABLE = (
         '    --read "api/*,blockers/*" --write "api/*,blockers/*" --notify critical',
     ),
     Verb(
-        "agents",
-        "team",
-        "setup",
-        "list the agents and when each was last seen",
-        "synapse agents",
+        "agents", "team", "setup", "list the agents and when each was last seen", "synapse agents"
     ),
     Verb(
         "where",
@@ -332,11 +312,7 @@ _TABLE = (
         'eval "$(synapse completion bash)"',
     ),
     Verb(
-        "verify",
-        "keep",
-        "upkeep",
-        "check the journal, and every file against it",
-        "synapse verify",
+        "verify", "keep", "upkeep", "check the journal, and every file against it", "synapse verify"
     ),
     Verb(
         "checkpoint",
@@ -359,13 +335,7 @@ _TABLE = (
         "take the text of an entry out of the whole workspace",
         "synapse redact syn-2026-02-01-001 --reason 'a password'",
     ),
-    Verb(
-        "rebuild",
-        "keep",
-        "upkeep",
-        "build the index again from the log",
-        "synapse rebuild",
-    ),
+    Verb("rebuild", "keep", "upkeep", "build the index again from the log", "synapse rebuild"),
     Verb(
         "embed",
         "keep",
@@ -373,13 +343,7 @@ _TABLE = (
         "compute missing vectors for semantic search",
         "synapse embed --limit 1000",
     ),
-    Verb(
-        "doctor",
-        "keep",
-        "upkeep",
-        "check this machine and this workspace",
-        "synapse doctor",
-    ),
+    Verb("doctor", "keep", "upkeep", "check this machine and this workspace", "synapse doctor"),
     Verb(
         "defrag",
         "keep",
@@ -484,8 +448,6 @@ _FOOT = (
     "either is the operator's: everything. `synapse VERB --help` has an example each.",
     "",
 )
-overview = Help(
-    "synapse", "Shared memory for teams of agents.", GROUPS, VERBS, FIRST, _FOOT
-).text
+overview = Help("synapse", "Shared memory for teams of agents.", GROUPS, VERBS, FIRST, _FOOT).text
 
 PROGRAM = Program("synapse", VERBS, OPERATORS, overview, remote=REMOTE)

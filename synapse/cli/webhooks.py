@@ -90,8 +90,7 @@ def _status(call: Call) -> int:
             f" {len(row.dead)} dead; {cursor}{error or ''}"
         )
         lines += [
-            f"  {letter['id']}  {letter['entry']}  {letter['attempts']} attempts:"
-            f" {letter['error']}"
+            f"  {letter['id']}  {letter['entry']}  {letter['attempts']} attempts: {letter['error']}"
             for letter in row.dead
         ]
     call.show(

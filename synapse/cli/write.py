@@ -30,50 +30,25 @@ def write_options(parser: Options) -> None:
         metavar="BODY",
         help="the text; without it, or with -, standard input is read",
     )
-    add(
-        "--from",
-        dest="agent",
-        metavar="AGENT",
-        help="the author (default: $SYNAPSE_AGENT)",
-    )
+    add("--from", dest="agent", metavar="AGENT", help="the author (default: $SYNAPSE_AGENT)")
     add(
         "--namespace",
         required=True,
         metavar="PATH",
         help="where the entry belongs, such as api/endpoints",
     )
-    add(
-        "--priority",
-        default="info",
-        metavar="P",
-        help=f"{', '.join(PRIORITIES)} (default: info)",
-    )
+    add("--priority", default="info", metavar="P", help=f"{', '.join(PRIORITIES)} (default: info)")
     add("--tags", action="append", metavar="T,...", help="tags to filter by")
-    add(
-        "--ttl",
-        metavar="SPAN",
-        help="30m, 24h, 7d, 4w or never (default: the namespace's)",
-    )
+    add("--ttl", metavar="SPAN", help="30m, 24h, 7d, 4w or never (default: the namespace's)")
     add(
         "--to",
         action="append",
         metavar="WHOM",
         help="all, team:NAME, agent:ID, or several (default: all)",
     )
-    add(
-        "--topic",
-        metavar="WORD",
-        help="the topic; two live entries on one topic are in conflict",
-    )
-    add(
-        "--supersedes",
-        action="append",
-        metavar="ID,...",
-        help="entries that this one replaces",
-    )
-    add(
-        "--related", action="append", metavar="ID,...", help="entries that it refers to"
-    )
+    add("--topic", metavar="WORD", help="the topic; two live entries on one topic are in conflict")
+    add("--supersedes", action="append", metavar="ID,...", help="entries that this one replaces")
+    add("--related", action="append", metavar="ID,...", help="entries that it refers to")
     add(
         "--derived-from",
         action="append",
@@ -87,18 +62,9 @@ def write_options(parser: Options) -> None:
         metavar="M,...",
         help="show it before such a tool call, such as `run git push`",
     )
-    add(
-        "--scope",
-        default="public",
-        metavar="S",
-        help=f"{', '.join(SCOPES)} (default: public)",
-    )
+    add("--scope", default="public", metavar="S", help=f"{', '.join(SCOPES)} (default: public)")
     add("--pii", action="store_true", help="the entry holds personal data")
-    add(
-        "--once",
-        metavar="KEY",
-        help="a retry with the same key returns the first entry",
-    )
+    add("--once", metavar="KEY", help="a retry with the same key returns the first entry")
 
 
 def write(call: Call) -> None:

@@ -28,9 +28,7 @@ def checked_key(once: str) -> str:
             "the key of `once` is empty: every act under it would be taken for the first"
         )
     if not once.isascii() or not once.isprintable() or once != once.strip():
-        raise InvalidEntry(
-            "over HTTP the key of `once` is of printable ASCII characters"
-        )
+        raise InvalidEntry("over HTTP the key of `once` is of printable ASCII characters")
     if len(once) > LONGEST_KEY:
         raise InvalidEntry(f"the key of `once` has more than {LONGEST_KEY} characters")
     return once

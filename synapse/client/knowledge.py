@@ -89,9 +89,7 @@ class RemoteKnowledge:
         }
         return parse.entry(self.transport.post("/v1/atoms", form, once))
 
-    def link(
-        self, cause: str, effect: str, type: str = "causes", strength: float = 0.5
-    ) -> Link:
+    def link(self, cause: str, effect: str, type: str = "causes", strength: float = 0.5) -> Link:
         """Say what one atom does to another."""
         form = {"cause": cause, "effect": effect, "type": type, "strength": strength}
         return parse.fields(Link, self.transport.post_once("/v1/links", form))
@@ -101,9 +99,7 @@ class RemoteKnowledge:
         answer = self.transport.get(path("atoms", self.agent_memory.known(id), "links"))
         return [parse.fields(Link, form) for form in answer["links"]]
 
-    def forget(
-        self, id: str, reason: str | None = None, *, once: str | None = None
-    ) -> Entry:
+    def forget(self, id: str, reason: str | None = None, *, once: str | None = None) -> Entry:
         """Take a fact or an atom out of everything that is shown. It stays in the log."""
         url = path("knowledge", self.agent_memory.known(id), "forget")
         return parse.entry(self.transport.post(url, {"reason": reason}, once))
@@ -114,20 +110,12 @@ class RemoteKnowledge:
         return _step(self.transport.get(url, depth=depth))
 
     def recall(
-        self,
-        query: str,
-        scope: str = "all",
-        top_k: int = 5,
-        max_capsule_bytes: int = 2_048,
+        self, query: str, scope: str = "all", top_k: int = 5, max_capsule_bytes: int = 2_048
     ) -> Capsule:
         """Return the facts, entries and messages that answer best, as text within a limit of
         bytes."""
         form = self.transport.get(
-            "/v1/recall",
-            q=query,
-            scope=scope,
-            top_k=top_k,
-            max_capsule_bytes=max_capsule_bytes,
+            "/v1/recall", q=query, scope=scope, top_k=top_k, max_capsule_bytes=max_capsule_bytes
         )
         entries = tuple(parse.entries(form["shown"]))
         return parse.fields(Capsule, {**form, "shown": entries})
@@ -142,16 +130,12 @@ class RemoteKnowledge:
             "/v1/recent", since=moment(since), kind=several(tuple(kinds)), limit=limit
         )
 
-    def agent_acts(
-        self, agent: str, since: When = None, limit: int = 0
-    ) -> list[Moment]:
+    def agent_acts(self, agent: str, since: When = None, limit: int = 0) -> list[Moment]:
         """Return what an agent wrote, decided and ran."""
         url = path("agents", self.agent_memory.known(agent), "acts")
         return self._moments(url, since=moment(since), limit=limit)
 
-    def timeline(
-        self, project: str, since: When = None, limit: int | None = None
-    ) -> list[Moment]:
+    def timeline(self, project: str, since: When = None, limit: int | None = None) -> list[Moment]:
         """Return the plans, decisions, blockers and runs of a project."""
         url = path("timeline", self.agent_memory.known(project))
         return self._moments(url, since=moment(since), limit=limit)

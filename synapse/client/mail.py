@@ -82,9 +82,7 @@ class RemoteMail:
         have arrived.
         """
         if mark and agent not in (None, self.agent_memory.id):
-            raise Forbidden(
-                "only the agent itself can mark its mail as read", action="mark"
-            )
+            raise Forbidden("only the agent itself can mark its mail as read", action="mark")
         answer = self.transport.get("/v1/inbox", limit=limit, agent=agent)
         messages = [parse.message(form) for form in answer["messages"]]
         if mark and messages:
@@ -97,9 +95,7 @@ class RemoteMail:
         answer: list[str] = self.transport.post("/v1/inbox/read", form, once)["ids"]
         return answer
 
-    def ack(
-        self, id: str, body: str | None = None, *, once: str | None = None
-    ) -> Message:
+    def ack(self, id: str, body: str | None = None, *, once: str | None = None) -> Message:
         """Acknowledge a message, with an answer for its author or without."""
         return self._act(self._place(id, "ack"), {"body": body}, once)
 
@@ -127,9 +123,7 @@ class RemoteMail:
         """Return one thread, if this agent may see any of it."""
         return parse.thread(self.transport.get(self._thread(id)))
 
-    def history(
-        self, thread: str, limit: int = 100, *, before: str | None = None
-    ) -> list[Message]:
+    def history(self, thread: str, limit: int = 100, *, before: str | None = None) -> list[Message]:
         """Return the newest messages of a thread, or the newest before one of them, oldest first,
         archived ones too."""
         url = self._thread(thread, "messages")

@@ -32,9 +32,7 @@ if TYPE_CHECKING:
 FILED, BROUGHT_BACK = "archived by hand", "restored by hand"
 
 
-def connect(
-    address: str, token: Token = None, *, timeout: float = TIMEOUT
-) -> RemoteMemory:
+def connect(address: str, token: Token = None, *, timeout: float = TIMEOUT) -> RemoteMemory:
     """Return the memory of a server, as the agent of the token has it; by default that of
     $SYNAPSE_TOKEN. `token` may be a function that gives it. An act, with all its tries, takes at
     most about `timeout` seconds. Nothing is sent before the first act.
@@ -119,8 +117,7 @@ class RemoteMemory(Session):
         for name in ("claim", "timestamp", "id", "signature"):
             if getattr(draft, name) is not None:
                 raise InvalidEntry(
-                    f"a draft with {name} is not sent to a server: it is set there",
-                    field=name,
+                    f"a draft with {name} is not sent to a server: it is set there", field=name
                 )
         return self._write(draft, once)
 
@@ -143,9 +140,7 @@ class RemoteMemory(Session):
         }
         return parse.entry(self.transport.post("/v1/entries", form, once))
 
-    def resolve(
-        self, id: str, note: str | None = None, *, once: str | None = None
-    ) -> Entry:
+    def resolve(self, id: str, note: str | None = None, *, once: str | None = None) -> Entry:
         """Say that a blocker, or any entry, is done: it is no longer shown."""
         url = path("entries", self.known(id), "resolve")
         return parse.entry(self.transport.post(url, {"note": note}, once))
@@ -183,12 +178,7 @@ class RemoteMemory(Session):
         return parse.entries(self.transport.post_once(path(act), body)["entries"])
 
     def claim(
-        self,
-        work: str,
-        *,
-        minutes: int = 30,
-        note: str | None = None,
-        once: str | None = None,
+        self, work: str, *, minutes: int = 30, note: str | None = None, once: str | None = None
     ) -> Claim:
         """Lease a piece of work, or extend one's own lease."""
         body = {"work": work, "minutes": minutes, "note": note}
@@ -238,9 +228,7 @@ class RemoteMemory(Session):
         )
         page = parse.page(form)
         if mark and (page or not unread):
-            self.writer.shown(
-                [entry.id for entry in page], page.visible, page.cursor, "read"
-            )
+            self.writer.shown([entry.id for entry in page], page.visible, page.cursor, "read")
         return page
 
     def briefing(
@@ -282,9 +270,7 @@ class RemoteMemory(Session):
 
     def later(self, as_of: str | int, department: str | None = None) -> list[Entry]:
         """Return what has come since a time that this agent would be shown now."""
-        form = self.transport.get(
-            "/v1/later", as_of=moment(as_of), department=department
-        )
+        form = self.transport.get("/v1/later", as_of=moment(as_of), department=department)
         return parse.entries(form["entries"])
 
     def search(
@@ -328,11 +314,7 @@ class RemoteMemory(Session):
         return int(self.transport.get("/v1/unread")["unread"])
 
     def follow(
-        self,
-        since: When = None,
-        *,
-        critical: bool = False,
-        timeout: float | None = None,
+        self, since: When = None, *, critical: bool = False, timeout: float | None = None
     ) -> Iterator[Event]:
         """Return entries of others as they come, each once, from a cursor on, or a time (None: from
         now on). A connection that breaks is made anew, from the last cursor.

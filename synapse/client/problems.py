@@ -44,8 +44,7 @@ def error_of(status: int, document: object, server: str) -> SynapseError:
     if isinstance(ours, type) and issubclass(ours, SynapseError):
         kind = ours if ours is not errors.Refused or status == 502 else kind
     return kind(
-        str(document.get("detail") or ""),
-        **{str(name): value for name, value in details.items()},
+        str(document.get("detail") or ""), **{str(name): value for name, value in details.items()}
     )
 
 

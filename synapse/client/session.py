@@ -24,10 +24,7 @@ class Session:
         return f"{type(self).__name__}({self.transport.address!r})"
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: object,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: object, trace: TracebackType | None
     ) -> None:
         self.close()
 
@@ -75,12 +72,7 @@ class RemoteWriter:
         self.transport = transport
 
     def shown(
-        self,
-        ids: Collection[str],
-        of: int,
-        cursor: int,
-        how: str,
-        once: str | None = None,
+        self, ids: Collection[str], of: int, cursor: int, how: str, once: str | None = None
     ) -> None:
         """Note that this agent was shown these entries, of so many, as of a cursor."""
         body = {"ids": [*ids], "visible": of, "cursor": cursor, "how": how}

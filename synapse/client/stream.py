@@ -31,10 +31,7 @@ SILENCE = 20.0  # seconds after which a connection is asked whether it still liv
 
 
 def follow(
-    transport: Transport,
-    since: str | int | None,
-    critical: bool,
-    timeout: float | None,
+    transport: Transport, since: str | int | None, critical: bool, timeout: float | None
 ) -> Iterator[Event]:
     """Yield events from a cursor or a time on, each once; those that were there already whatever
     the timeout.
@@ -50,11 +47,7 @@ class _Stream:
     """One follower: where it is, and until when it goes on."""
 
     def __init__(
-        self,
-        transport: Transport,
-        since: str | int | None,
-        critical: bool,
-        timeout: float | None,
+        self, transport: Transport, since: str | int | None, critical: bool, timeout: float | None
     ) -> None:
         self.transport = transport
         self.since = since
@@ -104,9 +97,7 @@ class _Stream:
         try:
             connection: ClientConnection = connect(
                 f"ws{address.removeprefix('http')}/v1/stream?{options}",
-                additional_headers={
-                    "Authorization": f"Bearer {self.transport.token()}"
-                },
+                additional_headers={"Authorization": f"Bearer {self.transport.token()}"},
                 proxy=True if address.startswith("https:") else None,
                 open_timeout=min(self.transport.timeout, 10.0),
                 close_timeout=1.0,

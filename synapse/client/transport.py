@@ -51,9 +51,7 @@ class Request(NamedTuple):
 class Transport:
     """The way to one server. Thread-safe."""
 
-    def __init__(
-        self, address: str, token: Callable[[], str], timeout: float = TIMEOUT
-    ) -> None:
+    def __init__(self, address: str, token: Callable[[], str], timeout: float = TIMEOUT) -> None:
         from ssl import PROTOCOL_TLS_CLIENT, SSLContext
 
         try:
@@ -161,17 +159,13 @@ class Transport:
         again = (unsent or request.repeatable) and not _is_final(error)
         return _Fault(StoreError(message, **details), again, unsent=unsent)
 
-    def _refused(
-        self, request: Request, response: httpx2.Response, document: object
-    ) -> _Fault:
+    def _refused(self, request: Request, response: httpx2.Response, document: object) -> _Fault:
         if response.is_redirect:
             to = response.headers.get("location", "")
             return _Fault(problems.redirected(self.address, to))
         error = problems.error_of(response.status_code, document, self.address)
         name = document.get("error") if isinstance(document, Mapping) else None
-        retry = name in AGAIN or (
-            name is None and response.status_code in problems.LATER
-        )
+        retry = name in AGAIN or (name is None and response.status_code in problems.LATER)
         text = response.headers.get("retry-after", "")
         is_seconds = text.isascii() and text.isdigit() and len(text) < 6
         after = float(text) if is_seconds else 0.0

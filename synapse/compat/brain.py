@@ -93,8 +93,7 @@ class UnifiedBrain:
         if parent_id is not None:
             if thread_id not in (None, self.mail.get(parent_id).thread):
                 raise InvalidEntry(
-                    f"{parent_id} is in another thread than {thread_id}",
-                    thread=thread_id,
+                    f"{parent_id} is in another thread than {thread_id}", thread=thread_id
                 )
             sent = self.mail.reply(
                 parent_id,
@@ -131,9 +130,7 @@ class UnifiedBrain:
         """Return the number of unread messages, without loading them."""
         return self._mail_of(agent_id, "poll for").poll()
 
-    def ack(
-        self, message_id: str, agent_id: str | None = None, body: str | None = None
-    ) -> None:
+    def ack(self, message_id: str, agent_id: str | None = None, body: str | None = None) -> None:
         """Acknowledge a message, with an answer or without. The operator may do it in anybody's
         name.
         """
@@ -144,13 +141,9 @@ class UnifiedBrain:
         """Return the newest messages of a thread that this agent may see, oldest first."""
         return [_row(message) for message in self.mail.history(thread_id, limit)]
 
-    def list_threads(
-        self, status: str | None = "active", limit: int = 50
-    ) -> list[dict[str, Any]]:
+    def list_threads(self, status: str | None = "active", limit: int = 50) -> list[dict[str, Any]]:
         """Return the threads of a status (None: of any), most active first."""
-        return [
-            thread_columns(thread) for thread in self.mail.threads(status, limit=limit)
-        ]
+        return [thread_columns(thread) for thread in self.mail.threads(status, limit=limit)]
 
     # -- knowledge ---------------------------------------------------------------------------------
 
@@ -240,17 +233,13 @@ class UnifiedBrain:
         return {
             "knowledge_id": trail.id,
             "source_type": _TYPE.get(trail.kind, trail.kind),
-            "content": self.me.get(trail.id).body
-            if kinds.is_id(trail.id)
-            else trail.text,
+            "content": self.me.get(trail.id).body if kinds.is_id(trail.id) else trail.text,
             "messages": [columns(message) for message in messages],
             "threads": list(dict.fromkeys(message.thread for message in messages)),
             "trail": _trail(trail),
         }
 
-    def recent(
-        self, hours: float = 24, types: Iterable[str] | None = None
-    ) -> list[dict[str, Any]]:
+    def recent(self, hours: float = 24, types: Iterable[str] | None = None) -> list[dict[str, Any]]:
         """Return messages, facts and atoms of the last hours that this agent may see, newest
         first."""
         selected = _kinds(types)
@@ -285,9 +274,7 @@ class UnifiedBrain:
         from synapse.compat.migrate import migrate
 
         with UnifiedBrain(db_path, OPERATOR) as brain:
-            migration = migrate(
-                brain.memory, synapse_json, cortex_stm_dir, agent=HELIOS
-            )
+            migration = migrate(brain.memory, synapse_json, cortex_stm_dir, agent=HELIOS)
             brain.tables.sync()
             return {count.kind: count._asdict() for count in migration.counts}
 
@@ -343,9 +330,7 @@ class UnifiedBrain:
             return self.mail
         if self.agent != OPERATOR:
             raise Forbidden(
-                f"{self.agent} may not {action} {agent_id}",
-                agent=self.agent,
-                action=action,
+                f"{self.agent} may not {action} {agent_id}", agent=self.agent, action=action
             )
         if self.memory.store.agent(str(agent_id)) is None:
             raise NotFound(f"there is no agent {agent_id}", id=agent_id)
@@ -363,18 +348,14 @@ def _kinds(types: Iterable[str] | None) -> tuple[str, ...]:
     names = [types] if isinstance(types, str) else list(types or TYPES)
     for name in names:
         if name not in TYPES:
-            raise InvalidQuery(
-                f"type {name!r} is not one of {', '.join(TYPES)}", type=name
-            )
+            raise InvalidQuery(f"type {name!r} is not one of {', '.join(TYPES)}", type=name)
     return tuple(TYPES[name] for name in names)
 
 
 def _item(entry: Entry) -> dict[str, Any]:
     """Return an item of any type as one kind of dictionary."""
     extra = entry.more
-    from_messages = [
-        id for id in entry.derived_from if kinds.kind_of(id) == kinds.MESSAGE
-    ]
+    from_messages = [id for id in entry.derived_from if kinds.kind_of(id) == kinds.MESSAGE]
     return {
         "source_type": _TYPE[entry.kind],
         "id": entry.id,

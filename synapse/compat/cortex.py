@@ -132,17 +132,9 @@ class _Reader:
     def found(self) -> OldCortex:
         for path, rows in self.later:
             self._rows(path, "embeddings", rows)
-        facts, atoms, links, vectors = (
-            tuple(item.values()) for item in self.items.values()
-        )
+        facts, atoms, links, vectors = (tuple(item.values()) for item in self.items.values())
         return OldCortex(
-            facts,
-            atoms,
-            links,
-            vectors,
-            self.count,
-            tuple(self.files),
-            tuple(self.problems),
+            facts, atoms, links, vectors, self.count, tuple(self.files), tuple(self.problems)
         )
 
     def file(self, path: str, what: str) -> None:
@@ -163,17 +155,11 @@ class _Reader:
             return
         self.files.append(path)
         if what in ("stm", "collection"):
-            own = (
-                os.path.splitext(os.path.basename(path))[0]
-                if what == "collection"
-                else None
-            )
+            own = os.path.splitext(os.path.basename(path))[0] if what == "collection" else None
             self._rows(
                 path,
                 "stm",
-                _listed(
-                    data, ("short_term_memory", "stm", "entries", "memories", "items")
-                ),
+                _listed(data, ("short_term_memory", "stm", "entries", "memories", "items")),
                 own,
             )
         elif what == "atoms":
@@ -181,9 +167,7 @@ class _Reader:
             self._rows(
                 path,
                 "links",
-                _listed(data, ("links", "atom_links", "causal_links"))
-                if _has_links(data)
-                else [],
+                _listed(data, ("links", "atom_links", "causal_links")) if _has_links(data) else [],
             )
         else:
             model = data.get("model") if isinstance(data, Mapping) else None
@@ -193,9 +177,7 @@ class _Reader:
     def database(self, path: str) -> None:
         """Read the known tables of a SQLite file, by the names of their columns."""
         try:
-            with closing(
-                sqlite3.connect(f"file:{path}?mode=ro", uri=True)
-            ) as connection:
+            with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
                 connection.row_factory = sqlite3.Row
                 names = {
                     row[0]
@@ -212,10 +194,7 @@ class _Reader:
                 }
                 for table, kind in tables.items():
                     if table in names:
-                        rows = [
-                            dict(row)
-                            for row in connection.execute(f"select * from {table}")
-                        ]
+                        rows = [dict(row) for row in connection.execute(f"select * from {table}")]
                         if kind == "embeddings":
                             self.later.append((f"{path} ({table})", rows))
                         else:
@@ -225,11 +204,7 @@ class _Reader:
             self.problems.append(f"{path} cannot be read: {error}")
 
     def _rows(
-        self,
-        path: str,
-        what: str,
-        rows: Sequence[Any] | None,
-        category: str | None = None,
+        self, path: str, what: str, rows: Sequence[Any] | None, category: str | None = None
     ) -> None:
         if rows is None:
             self.problems.append(f"{path} holds no list that is known")
@@ -249,9 +224,7 @@ class _Reader:
             except (InvalidEntry, ValueError, TypeError) as error:
                 self.problems.append(f"{path}: {what} {index}: {error}")
 
-    def _read(
-        self, what: str, row: Row, category: str | None
-    ) -> Iterator[tuple[Any, Any]]:
+    def _read(self, what: str, row: Row, category: str | None) -> Iterator[tuple[Any, Any]]:
         if what == "stm":
             fact = _fact(row, category)
             self.by_text.setdefault(fact.content, fact.id)
@@ -271,9 +244,7 @@ class _Reader:
         for part_name in PARTS:
             if (embedding := row.get(f"{part_name}_embedding")) is not None:
                 self.count["embeddings"] += 1
-                for key, vector in self._vector(
-                    atom.id, part_name, embedding, None, atom.at
-                ):
+                for key, vector in self._vector(atom.id, part_name, embedding, None, atom.at):
                     self.items["embeddings"].setdefault(key, vector)
 
     def _embedding(self, row: Row) -> Iterator[tuple[Any, OldVector]]:
@@ -288,16 +259,9 @@ class _Reader:
         else:
             raise InvalidEntry("it does not say of what: add source_id")
         vector = next(
-            (
-                row[name]
-                for name in ("embedding", "vector")
-                if row.get(name) is not None
-            ),
-            None,
+            (row[name] for name in ("embedding", "vector") if row.get(name) is not None), None
         )
-        yield from self._vector(
-            item, "", vector, row.get("model"), row.get("created_at")
-        )
+        yield from self._vector(item, "", vector, row.get("model"), row.get("created_at"))
 
     def _vector(
         self, item: str, part: str, given: Any, model: Any, at: Any
@@ -329,9 +293,7 @@ def _of_model(rows: Sequence[Any] | None, model: Any) -> Sequence[Any] | None:
     """Return the rows, with the model that the file names for all of them."""
     if rows is None or model is None:
         return rows
-    return [
-        {"model": model, **row} if isinstance(row, Mapping) else row for row in rows
-    ]
+    return [{"model": model, **row} if isinstance(row, Mapping) else row for row in rows]
 
 
 def _has_links(data: Any) -> bool:
@@ -349,9 +311,7 @@ _FACT = frozenset(
 _ATOM = frozenset(
     (*PARTS, "confidence", "access_count", "created_at", "source", "source_message_id")
 )
-_LINK = frozenset(
-    ("from_atom_id", "to_atom_id", "from_id", "to_id", "link_type", "strength")
-)
+_LINK = frozenset(("from_atom_id", "to_atom_id", "from_id", "to_id", "link_type", "strength"))
 
 
 def _fact(row: Row, category: str | None) -> OldFact:
@@ -431,17 +391,13 @@ def _link(row: Row) -> OldLink:
 def _rest(row: Row, known: Iterable[str], more: Mapping[str, Any]) -> str | None:
     """Return the fields of a row that have no place of their own here, as JSON."""
     extra = {
-        name: value
-        for name, value in row.items()
-        if name not in known and value is not None
+        name: value for name, value in row.items() if name not in known and value is not None
     } | dict(more)
     if not extra:
         return None
     text = json.dumps(extra, ensure_ascii=False, sort_keys=True)
     if len(text) > LONGEST:
-        raise InvalidEntry(
-            f"it says more than {LONGEST} characters that have no place here"
-        )
+        raise InvalidEntry(f"it says more than {LONGEST} characters that have no place here")
     return text
 
 
@@ -475,9 +431,7 @@ def _list(value: Any) -> tuple[str, ...]:
     if isinstance(value, str) and value.startswith("["):
         value = json.loads(value)
     items = [value] if isinstance(value, str) else value or ()
-    return tuple(
-        dict.fromkeys(str(item).strip() for item in items if str(item).strip())
-    )
+    return tuple(dict.fromkeys(str(item).strip() for item in items if str(item).strip()))
 
 
 def _floats(value: Any) -> bytes:

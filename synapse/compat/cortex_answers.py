@@ -40,15 +40,9 @@ def join_lines(lines: Sequence[str], otherwise: str) -> str:
         if size > CAPSULE - 60:
             break
         count += 1
-    remainder = (
-        f"({count} of {len(lines)} shown; ask for fewer)\n"
-        if count < len(lines)
-        else ""
-    )
+    remainder = f"({count} of {len(lines)} shown; ask for fewer)\n" if count < len(lines) else ""
     return "".join(lines[:count]) + remainder or otherwise
 
 
 def format_counts(counts: Mapping[str, int]) -> str:
-    return (
-        ", ".join(f"{name} {count}" for name, count in sorted(counts.items())) or "none"
-    )
+    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items())) or "none"

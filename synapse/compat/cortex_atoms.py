@@ -23,9 +23,7 @@ from synapse.tools import Arguments
 from synapse.view import block
 
 
-def create_atom(
-    agent_memory: AgentMemory, arguments: Arguments, once: str | None
-) -> str:
+def create_atom(agent_memory: AgentMemory, arguments: Arguments, once: str | None) -> str:
     entry = memory.atom(
         agent_memory,
         *(arguments[name] for name in PARTS),
@@ -41,16 +39,14 @@ def search_atoms(agent_memory: AgentMemory, arguments: Arguments, _: str | None)
     field = arguments["field"]
     if field not in PARTS:
         raise InvalidEntry(f"field is one of {', '.join(PARTS)}")
-    atoms = _matching(
-        agent_memory, field, arguments["query"], arguments.get("threshold", 0.5)
-    )[: read_count(arguments, "limit", 10)]
+    atoms = _matching(agent_memory, field, arguments["query"], arguments.get("threshold", 0.5))[
+        : read_count(arguments, "limit", 10)
+    ]
     memory.used(agent_memory, [entry.id for entry in atoms])
     return join_lines([block.whole(entry).text for entry in atoms], "no atom says that")
 
 
-def _matching(
-    agent_memory: AgentMemory, field: str, query: str, least: float
-) -> list[Entry]:
+def _matching(agent_memory: AgentMemory, field: str, query: str, least: float) -> list[Entry]:
     """Return the atoms whose field matches enough of the question, best match first."""
     query_words = set(query.lower().split())
     if not query_words:
@@ -68,8 +64,7 @@ def find_causes(agent_memory: AgentMemory, arguments: Arguments, _: str | None) 
     depth = read_count(arguments, "max_depth", 10)
     if arguments.get("outcome"):
         start = [
-            entry.id
-            for entry in _matching(agent_memory, "outcome", arguments["outcome"], 0.5)
+            entry.id for entry in _matching(agent_memory, "outcome", arguments["outcome"], 0.5)
         ]
     elif arguments.get("atom_id"):
         start = [_atom(agent_memory, arguments["atom_id"]).id]
@@ -77,8 +72,7 @@ def find_causes(agent_memory: AgentMemory, arguments: Arguments, _: str | None) 
         raise InvalidEntry("name atom_id or outcome")
     roots = _roots(agent_memory, start, depth)
     lines = [
-        f"[depth {steps}] {block.whole(agent_memory.get(id)).text}"
-        for id, steps in roots.items()
+        f"[depth {steps}] {block.whole(agent_memory.get(id)).text}" for id, steps in roots.items()
     ]
     return join_lines(lines, "nothing is known to cause it")
 
@@ -90,17 +84,13 @@ def _atom(agent_memory: AgentMemory, id: str) -> Entry:
     return entry
 
 
-def _roots(
-    agent_memory: AgentMemory, start_ids: Iterable[str], depth: int
-) -> dict[str, int]:
+def _roots(agent_memory: AgentMemory, start_ids: Iterable[str], depth: int) -> dict[str, int]:
     """Return the first causes from which a chain leads here, with their distance in steps."""
     layer, visited, roots = list(start_ids), set(start_ids), {}
     for steps in range(depth + 1):
         further: list[str] = []
         for id in layer:
-            causes = [
-                edge.cause for edge in _links(agent_memory, id) if edge.effect == id
-            ]
+            causes = [edge.cause for edge in _links(agent_memory, id) if edge.effect == id]
             causes = [cause for cause in causes if memory.sees(agent_memory, cause)]
             if not causes and steps:
                 roots[id] = steps
@@ -127,17 +117,9 @@ def link_atoms(agent_memory: AgentMemory, arguments: Arguments, _: str | None) -
 def atom_stats(agent_memory: AgentMemory, arguments: Arguments, _: str | None) -> str:
     atoms = entries_of_kind(agent_memory, ATOM)
     ids = {entry.id for entry in atoms}
-    by_ends = {
-        (edge.cause, edge.effect): edge
-        for id in ids
-        for edge in _links(agent_memory, id)
-    }
+    by_ends = {(edge.cause, edge.effect): edge for id in ids for edge in _links(agent_memory, id)}
     types = Counter(edge.type for pair, edge in by_ends.items() if ids.issuperset(pair))
-    sure = (
-        sum(entry.more.get("confidence", 1.0) for entry in atoms) / len(atoms)
-        if atoms
-        else 0
-    )
+    sure = sum(entry.more.get("confidence", 1.0) for entry in atoms) / len(atoms) if atoms else 0
     lines = [
         f"atoms: {len(atoms)}",
         f"links: {format_counts(types)}",

@@ -45,22 +45,17 @@ def offered() -> list[Tool]:
     ) as file:
         rows = json.load(file)
     return [
-        Tool(row["name"], row["description"], row["schema"], *_CALLS[row["name"]])
-        for row in rows
+        Tool(row["name"], row["description"], row["schema"], *_CALLS[row["name"]]) for row in rows
     ]
 
 
-def call(
-    tool: Tool, agent_memory: AgentMemory, arguments: object, once: str | None = None
-) -> str:
+def call(tool: Tool, agent_memory: AgentMemory, arguments: object, once: str | None = None) -> str:
     """Return the tool's answer. Raises ToolProblem if the arguments do not fit or the memory
     refuses."""
     return tools.call(tool, agent_memory, arguments, once)
 
 
-def _create_category(
-    agent_memory: AgentMemory, arguments: Arguments, once: str | None
-) -> str:
+def _create_category(agent_memory: AgentMemory, arguments: Arguments, once: str | None) -> str:
     name = arguments["name"].strip().lower().replace(" ", "_")
     keywords = _keywords(arguments["keywords"])
     categories = _categories(agent_memory)
@@ -93,9 +88,7 @@ def _create_category(
     return f"Category {inline(name)} made."
 
 
-def _list_categories(
-    agent_memory: AgentMemory, arguments: Arguments, _: str | None
-) -> str:
+def _list_categories(agent_memory: AgentMemory, arguments: Arguments, _: str | None) -> str:
     categories = _categories(agent_memory).items()
     lines = [
         f"- {name}: {category['description']} ({', '.join(category['keywords'])})"
@@ -107,18 +100,14 @@ def _list_categories(
 def _categories(agent_memory: AgentMemory) -> dict[str, dict[str, Any]]:
     categories: dict[str, dict[str, Any]] = {}
     declared = sorted(
-        _facts(agent_memory, (CATEGORY,)),
-        key=lambda entry: (-entry.authority, entry.seq),
+        _facts(agent_memory, (CATEGORY,)), key=lambda entry: (-entry.authority, entry.seq)
     )
     for entry in declared:  # a name means what the highest authority first said
         try:
             row = json.loads(entry.body)
             categories.setdefault(
                 str(row["name"]),
-                {
-                    "description": row["description"],
-                    "keywords": _keywords(row["keywords"]),
-                },
+                {"description": row["description"], "keywords": _keywords(row["keywords"])},
             )
         except (ValueError, TypeError, KeyError):
             continue  # a fact that only bears the name
@@ -126,18 +115,12 @@ def _categories(agent_memory: AgentMemory) -> dict[str, dict[str, Any]]:
 
 
 def _keywords(arguments: Iterable[str]) -> list[str]:
-    return list(
-        dict.fromkeys(
-            keyword.strip().lower() for keyword in arguments if keyword.strip()
-        )
-    )
+    return list(dict.fromkeys(keyword.strip().lower() for keyword in arguments if keyword.strip()))
 
 
 def _add(agent_memory: AgentMemory, arguments: Arguments, once: str | None) -> str:
     content = arguments["content"]
-    categories = _asked_categories(arguments) or _fitting_categories(
-        agent_memory, content
-    )
+    categories = _asked_categories(arguments) or _fitting_categories(agent_memory, content)
     weight = arguments.get("importance") or _weight(content)
     entry = memory.remember(
         agent_memory,
@@ -170,13 +153,9 @@ def _weight(content: str) -> float:
 
 
 def _list_facts(agent_memory: AgentMemory, arguments: Arguments, _: str | None) -> str:
-    facts = _facts(agent_memory, _asked_categories(arguments))[
-        : read_count(arguments, "limit", 10)
-    ]
+    facts = _facts(agent_memory, _asked_categories(arguments))[: read_count(arguments, "limit", 10)]
     memory.used(agent_memory, [entry.id for entry in facts])
-    return join_lines(
-        [_format_fact(entry) for entry in facts], "nothing is remembered here"
-    )
+    return join_lines([_format_fact(entry) for entry in facts], "nothing is remembered here")
 
 
 def _format_fact(entry: Entry) -> str:
@@ -189,9 +168,7 @@ def _format_fact(entry: Entry) -> str:
 
 def _stats(agent_memory: AgentMemory, arguments: Arguments, _: str | None) -> str:
     facts = _facts(agent_memory, keep_categories=True)
-    by_category = Counter(
-        name for entry in facts for name in entry.more.get("categories", ())
-    )
+    by_category = Counter(name for entry in facts for name in entry.more.get("categories", ()))
     by_source = Counter(entry.more.get("source", "agent") for entry in facts)
     messages = agent_memory.read(namespace="mail", limit=0).visible
     lines = [
@@ -214,21 +191,15 @@ def _dedupe(agent_memory: AgentMemory, arguments: Arguments, _: str | None) -> s
     if not groups:
         return "No duplicates."
     if arguments["action"] == "report":
-        return join_lines(
-            ["".join(map(_format_fact, group)) + "\n" for group in groups], ""
-        )
+        return join_lines(["".join(map(_format_fact, group)) + "\n" for group in groups], "")
     removed = 0
     for newest, *older in groups:
         if arguments["action"] == "merge":
             categories = dict.fromkeys(
-                name
-                for fact in (newest, *older)
-                for name in fact.more.get("categories", ())
+                name for fact in (newest, *older) for name in fact.more.get("categories", ())
             )
             most = max(fact.more.get("importance", 1) for fact in (newest, *older))
-            _replace(
-                agent_memory, [newest, *older], newest.body, tuple(categories), most
-            )
+            _replace(agent_memory, [newest, *older], newest.body, tuple(categories), most)
         else:
             for fact in older:
                 memory.forget(agent_memory, fact.id, f"says the same as {newest.id}")
@@ -264,11 +235,7 @@ def _update(agent_memory: AgentMemory, arguments: Arguments, _: str | None) -> s
         raise InvalidEntry("name importance or categories")
     old = _find_memory(agent_memory, arguments["memory_id"])
     new = _replace(
-        agent_memory,
-        [old],
-        old.body,
-        arguments.get("categories"),
-        arguments.get("importance"),
+        agent_memory, [old], old.body, arguments.get("categories"), arguments.get("importance")
     )
     return (
         f"Updated: now {new.id}, [{inline(', '.join(new.more['categories']))}]"
@@ -281,9 +248,7 @@ def _edit(agent_memory: AgentMemory, arguments: Arguments, _: str | None) -> str
         raise InvalidEntry("name append or replace")
     old = _find_memory(agent_memory, arguments["memory_id"])
     new = _replace(
-        agent_memory,
-        [old],
-        arguments.get("replace") or f"{old.body}\n\n{arguments['append']}",
+        agent_memory, [old], arguments.get("replace") or f"{old.body}\n\n{arguments['append']}"
     )
     return f"{'Replaced' if arguments.get('replace') else 'Appended'}: now {new.id}"
 
@@ -347,29 +312,19 @@ def _predict(agent_memory: AgentMemory, arguments: Arguments, _: str | None) -> 
         raise InvalidEntry(f"urgency_min is one of {', '.join(URGENCIES)}")
     insights = _facts(agent_memory, (INSIGHT,))
     if arguments.get("query"):
-        near = {
-            hit.id
-            for hit in agent_memory.search(arguments["query"], kind=FACT, limit=200)
-        }
+        near = {hit.id for hit in agent_memory.search(arguments["query"], kind=FACT, limit=200)}
         insights = [entry for entry in insights if entry.id in near]
     sources = set(arguments.get("sources") or ())
     insights = [entry for entry in insights if not sources or entry.author in sources]
     insights = [
-        entry
-        for entry in insights
-        if URGENCIES.index(_urgency(entry)) >= URGENCIES.index(least)
+        entry for entry in insights if URGENCIES.index(_urgency(entry)) >= URGENCIES.index(least)
     ]
-    lines = [
-        f"[{_urgency(entry).upper()}] {block.whole(entry).text}" for entry in insights
-    ]
+    lines = [f"[{_urgency(entry).upper()}] {block.whole(entry).text}" for entry in insights]
     if arguments.get("include_queue") and agent_memory.id != OPERATOR:
         lines += [
-            f"[UNREAD] {block.whole(message.entry).text}"
-            for message in Mail(agent_memory).inbox()
+            f"[UNREAD] {block.whole(message.entry).text}" for message in Mail(agent_memory).inbox()
         ]
-    return join_lines(
-        lines[: read_count(arguments, "limit", 5)], "no insight bears on that"
-    )
+    return join_lines(lines[: read_count(arguments, "limit", 5)], "no insight bears on that")
 
 
 def _urgency(entry: Entry) -> str:
@@ -377,10 +332,7 @@ def _urgency(entry: Entry) -> str:
 
 
 def _facts(
-    agent_memory: AgentMemory,
-    categories: Sequence[str] = (),
-    *,
-    keep_categories: bool = False,
+    agent_memory: AgentMemory, categories: Sequence[str] = (), *, keep_categories: bool = False
 ) -> list[Entry]:
     """Return the memories of these categories, or of all. Those that only declare a category must
     be asked for."""
@@ -403,9 +355,7 @@ def _asked_categories(arguments: Arguments) -> tuple[str, ...]:
     )
 
 
-_CALLS: Mapping[
-    str, tuple[Callable[[AgentMemory, Arguments, str | None], str], bool]
-] = {
+_CALLS: Mapping[str, tuple[Callable[[AgentMemory, Arguments, str | None], str], bool]] = {
     "cortex_create_category": (_create_category, True),
     "cortex_list_categories": (_list_categories, False),
     "cortex_add": (_add, True),

@@ -57,11 +57,7 @@ def migrate(
     """
     operators_alone("migrate")
     old_mail = _NOTHING if synapse_json is None else _read(synapse_json)
-    old = (
-        _EMPTY
-        if cortex_dir is None
-        else cortex.read(os.path.expanduser(cortex_dir), model)
-    )
+    old = _EMPTY if cortex_dir is None else cortex.read(os.path.expanduser(cortex_dir), model)
     plan = _Plan(memory, mail_json.agent_id(agent), believe)
     plan.problems += [*old_mail.problems, *old.problems]
     plan.take(old_mail, old)
@@ -86,9 +82,7 @@ def _read(path: str) -> OldMail:
 class _Plan:
     """What is to be written, worked out beforehand."""
 
-    def __init__(
-        self, memory: Memory, keeper: str, believe: Collection[str] = ()
-    ) -> None:
+    def __init__(self, memory: Memory, keeper: str, believe: Collection[str] = ()) -> None:
         self.memory = memory
         self.store = memory.store
         self.store.look()
@@ -203,11 +197,7 @@ class _Plan:
         )
 
     def _fact(self, old: OldFact) -> Draft:
-        own = {
-            "categories": old.categories,
-            "importance": old.importance,
-            "source": old.source,
-        }
+        own = {"categories": old.categories, "importance": old.importance, "source": old.source}
         return self._knowledge(old, old.content, kinds.FACT, own)._replace(
             ttl=self._ttl(old.expires)
         )
@@ -226,9 +216,7 @@ class _Plan:
             if old.source_message is None
             else mail_json.new_id(kinds.MESSAGE, old.source_message)
         )
-        has_source = source is not None and (
-            source in self.entries or self._is_here(source)
-        )
+        has_source = source is not None and (source in self.entries or self._is_here(source))
         extra = old.rest
         # it is gone: what it was called stays
         if source is not None and not has_source:
@@ -238,18 +226,14 @@ class _Plan:
             )
         return Draft(
             body,
-            place(
-                keeper, f"group:{TEAM}" if f"team:{TEAM}" in keeper.names else "agent"
-            ),
+            place(keeper, f"group:{TEAM}" if f"team:{TEAM}" in keeper.names else "agent"),
             keeper.id,
             when=old.at,
             evidence=extra,
             derived_from=(source,) if source and has_source else (),
             id=old.id,
             kind=kind,
-            more=kinds.More(
-                {name: value for name, value in own.items() if value not in ("", ())}
-            ),
+            more=kinds.More({name: value for name, value in own.items() if value not in ("", ())}),
         )
 
     def _is_here(self, id: str) -> bool:
@@ -264,22 +248,14 @@ class _Plan:
     # -- what is said of them ----------------------------------------------------------------------
 
     def _marks(self, messages: Iterable[OldMessage]) -> None:
-        seqs = {
-            entry.seq: id
-            for id, entry in self.there.items()
-            if entry.kind == kinds.MESSAGE
-        }
+        seqs = {entry.seq: id for id, entry in self.there.items() if entry.kind == kinds.MESSAGE}
         with self.store.snapshot() as snap:
             marks = mailbox.marks(snap, seqs) if seqs else {"receipts": {}, "acks": {}}
         read = {
-            (seqs[seq], mark.agent)
-            for seq, marked in marks["receipts"].items()
-            for mark in marked
+            (seqs[seq], mark.agent) for seq, marked in marks["receipts"].items() for mark in marked
         }
         acked = {
-            (seqs[seq], mark.agent)
-            for seq, marked in marks["acks"].items()
-            for mark in marked
+            (seqs[seq], mark.agent) for seq, marked in marks["acks"].items() for mark in marked
         }
         for message in messages:
             for name in message.read_by:
@@ -310,8 +286,7 @@ class _Plan:
             with self.store.snapshot() as snap:
                 existing = links(snap, edge.cause)
             repeated = any(
-                (one.effect, one.type, one.strength)
-                == (edge.effect, edge.type, edge.strength)
+                (one.effect, one.type, one.strength) == (edge.effect, edge.type, edge.strength)
                 for one in existing
             )
             self._count_marks("links", repeated)
@@ -363,15 +338,9 @@ class _Plan:
             fields |= {"ids": [edge.cause, edge.effect], "rest": edge.rest}
             yield _key("link", fields), Record.new("link", self.keeper, fields)
         for vector in self.vectors:
-            yield (
-                _vector_key(vector),
-                Record.new("vector", self.keeper, _vector_fields(vector)),
-            )
+            yield (_vector_key(vector), Record.new("vector", self.keeper, _vector_fields(vector)))
         for name, ids in self.reads.items():
-            yield (
-                _key("receipt", [name, ids]),
-                Record.new("receipt", name, {"ids": ids}),
-            )
+            yield (_key("receipt", [name, ids]), Record.new("receipt", name, {"ids": ids}))
         for id, answer in self.acks:
             record_fields = {"entry": id, "body": answer.body, "when": answer.at}
             yield (
@@ -379,10 +348,7 @@ class _Plan:
                 Record.new("acked", answer.agent, record_fields),
             )
         if self.uses:
-            yield (
-                _key("used", self.uses),
-                Record.new("used", self.keeper, {"counts": self.uses}),
-            )
+            yield (_key("used", self.uses), Record.new("used", self.keeper, {"counts": self.uses}))
 
     def _verify_written(self) -> None:
         """Check that everything planned was written, by counting what is stored."""
@@ -405,8 +371,7 @@ class _Plan:
             with self.store.snapshot(late=True) as snap:
                 row = mailbox.thread(snap, None, thread)
             is_over = all(
-                message.id in read and _when(message, now) < now - IDLE
-                for message in messages
+                message.id in read and _when(message, now) < now - IDLE for message in messages
             )
             if is_over and row is not None and row.live == len(messages):
                 self.store.act(
@@ -429,9 +394,7 @@ class _Plan:
             present = sum(entry.kind == kind for entry in self.there.values())
             counts.append(Count(name, new + present, 0, new, present))
         for name in ("links", "embeddings", "receipts", "acks"):
-            new, present = (
-                self.counted.get(f"{name} {how}", 0) for how in ("written", "there")
-            )
+            new, present = (self.counted.get(f"{name} {how}", 0) for how in ("written", "there"))
             counts.append(Count(name, new + present, 0, new, present))
         return counts
 
@@ -483,9 +446,7 @@ def _key(kind: str, fields: object) -> str:
 
 
 def _vector_key(vector: OldVector) -> str:
-    return _key(
-        "vector", [vector.item, vector.part, vector.model, sha256(vector.values)]
-    )
+    return _key("vector", [vector.item, vector.part, vector.model, sha256(vector.values)])
 
 
 def _vector_fields(vector: OldVector) -> dict[str, Any]:

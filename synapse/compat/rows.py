@@ -80,16 +80,9 @@ class Touched:
             self.anew = True
         else:
             self.items(
-                touched_by(record)
-                if record.kind == "undo"
-                else (id for id, _ in filings(record))
+                touched_by(record) if record.kind == "undo" else (id for id, _ in filings(record))
             )
-            self.items(
-                (
-                    *fields.get("ids", ()),
-                    *((fields["entry"],) if "entry" in fields else ()),
-                )
-            )
+            self.items((*fields.get("ids", ()), *((fields["entry"],) if "entry" in fields else ())))
 
     def items(self, ids: Iterable[str]) -> None:
         self.ids.update(dict.fromkeys(ids))
@@ -147,13 +140,7 @@ class Rows:
         self._update_activity(snap, touched)
 
     def _drop(self, id: str) -> None:
-        for name in (
-            "drop_message",
-            "drop_receipts",
-            "drop_acks",
-            "drop_stm",
-            "drop_atom",
-        ):
+        for name in ("drop_message", "drop_receipts", "drop_acks", "drop_stm", "drop_atom"):
             self.db.run(name, {"id": id})
 
     def _drop_missing(
@@ -205,9 +192,7 @@ class Rows:
 
     def _source(self, entry: Entry) -> str | None:
         """Return the message that an item came from, if any."""
-        sources = (
-            id for id in entry.derived_from if kinds.kind_of(id) == kinds.MESSAGE
-        )
+        sources = (id for id in entry.derived_from if kinds.kind_of(id) == kinds.MESSAGE)
         return self._now(next(sources, None))
 
     def _fact(self, snap: Snapshot, entry: Entry) -> dict[str, Any]:
@@ -229,8 +214,7 @@ class Rows:
     def _atom(self, entry: Entry) -> dict[str, Any]:
         extra = entry.more
         row = {
-            name: extra.get(name, "")
-            for name in ("subject", "action", "outcome", "consequences")
+            name: extra.get(name, "") for name in ("subject", "action", "outcome", "consequences")
         }
         return row | {
             "id": entry.id,
@@ -244,10 +228,7 @@ class Rows:
     def _links(self, snap: Snapshot, id: str) -> None:
         self.db.run("drop_links", {"id": id})
         for link in links(snap, id):
-            row = {
-                name: getattr(link, name)
-                for name in ("cause", "effect", "type", "strength")
-            }
+            row = {name: getattr(link, name) for name in ("cause", "effect", "type", "strength")}
             self.db.run("put_link", row | {"created_at": iso(link.at)})
 
     def _thread(self, snap: Snapshot, id: str) -> None:
@@ -302,16 +283,9 @@ class Rows:
         for seq, halves_by_part in by_text.items():
             item = self.db.run("item_of", {"seq": seq}).fetchone()
             if item is not None:
-                mean = unit(
-                    [
-                        sum(components)
-                        for components in zip(*halves_by_part, strict=True)
-                    ]
-                )
+                mean = unit([sum(components) for components in zip(*halves_by_part, strict=True)])
                 type, id, created_at = item
-                self.db.run(
-                    "put_embedding", _embedding(type, id, created_at, name, mean)
-                )
+                self.db.run("put_embedding", _embedding(type, id, created_at, name, mean))
         return last
 
     def _log_vectors(self, snap: Snapshot, id: str) -> None:
@@ -321,9 +295,7 @@ class Rows:
             entry = snap.entry(id, 0)
             if record.kind == "vector" and entry is not None and entry.kind in _TYPE:
                 fields = record.fields
-                type = _TYPE[entry.kind] + (
-                    f".{fields['part']}" if fields["part"] else ""
-                )
+                type = _TYPE[entry.kind] + (f".{fields['part']}" if fields["part"] else "")
                 vector = array("f", b64decode(fields["values"]))
                 row = _embedding(type, id, iso(said_at(entry)), fields["model"], vector)
                 self.db.run("keep_embedding", row | {"id": f"log{row['id'][3:]}"})
@@ -346,19 +318,10 @@ class Rows:
             if agent is None:
                 self.db.run("drop_agent", {"id": id})
                 continue
-            can = {
-                "role": agent.role,
-                "authority": agent.rank,
-                "teams": list(agent.teams),
-            }
+            can = {"role": agent.role, "authority": agent.rank, "teams": list(agent.teams)}
             can |= {"read": list(agent.reads), "write": list(agent.writes)}
             last = iso(last_active[id]) if id in last_active else None
-            row = {
-                "id": id,
-                "display_name": id,
-                "last_seen_at": last,
-                "capabilities": dumps(can),
-            }
+            row = {"id": id, "display_name": id, "last_seen_at": last, "capabilities": dumps(can)}
             self.db.run("put_agent", row)
 
 
@@ -366,12 +329,7 @@ def _standing(snap: Snapshot, id: str, now: int) -> Entry | None:
     """Return the item under an id, if it counts: neither replaced nor forgotten, neither waiting
     nor sealed."""
     entry = snap.entry(id, now)
-    if (
-        entry is None
-        or entry.staged
-        or entry.kind == kinds.ENTRY
-        or entry.scope in SEALED
-    ):
+    if entry is None or entry.staged or entry.kind == kinds.ENTRY or entry.scope in SEALED:
         return None
     return None if snap.hidden_until(entry.seq) else entry
 
@@ -381,15 +339,5 @@ def _embedding(
 ) -> dict[str, Any]:
     model = model.removeprefix("ollama/")  # the document's own name of its model
     digest = sha256(f"{type} {id} {model}".encode())[:12]
-    key = {
-        "source_type": type,
-        "source_id": id,
-        "model": model,
-        "created_at": created_at,
-    }
-    return {
-        "id": f"emb_{digest}",
-        "embedding": vector.tobytes(),
-        "dimension": len(vector),
-        **key,
-    }
+    key = {"source_type": type, "source_id": id, "model": model, "created_at": created_at}
+    return {"id": f"emb_{digest}", "embedding": vector.tobytes(), "dimension": len(vector), **key}

@@ -33,9 +33,7 @@ class SharedMemoryStore:
     what an agent wants to know it asks for, and is given as text within a limit of bytes.
     """
 
-    def __init__(
-        self, memory: Memory | str | os.PathLike[str], agent: str | None = None
-    ) -> None:
+    def __init__(self, memory: Memory | str | os.PathLike[str], agent: str | None = None) -> None:
         self._owned = not isinstance(memory, Memory)
         self.memory = memory if isinstance(memory, Memory) else open(memory)
         self.agent = agent
@@ -51,9 +49,7 @@ class SharedMemoryStore:
     ) -> Capsule:
         """Return the facts, entries and messages that answer best: their text, and the items in
         it."""
-        return recall.search(
-            self.agent_memory(agent), query, scope, top_k, max_capsule_bytes
-        )
+        return recall.search(self.agent_memory(agent), query, scope, top_k, max_capsule_bytes)
 
     def remember(
         self,
@@ -104,9 +100,7 @@ class SharedMemoryStore:
         with self.memory.store.snapshot(look=True) as snap:
             return snap.cursor
 
-    def tools(
-        self, agent: str | None = None, should_recall: ShouldRecall = always
-    ) -> RecallTools:
+    def tools(self, agent: str | None = None, should_recall: ShouldRecall = always) -> RecallTools:
         """Return the three tools as functions that act as this agent."""
         return recall_tools(self.agent_memory(agent), should_recall)
 
@@ -136,9 +130,7 @@ class SharedMemoryStore:
         self.close()
 
 
-def recall_tools(
-    agent_memory: AgentMemory, should_recall: ShouldRecall = always
-) -> RecallTools:
+def recall_tools(agent_memory: AgentMemory, should_recall: ShouldRecall = always) -> RecallTools:
     """Return memory_search, memory_remember and memory_forget as functions that act as this agent
     and always answer in text. `should_recall(query, scope)` decides whether a search runs."""
 
@@ -163,11 +155,7 @@ def recall_tools(
     ) -> str:
         """Keep a fact for yourself (agent), your group (group) or everybody (global)."""
         return _asked(
-            "memory_remember",
-            fact=fact,
-            scope=scope,
-            confidence=confidence,
-            ttl_days=ttl_days,
+            "memory_remember", fact=fact, scope=scope, confidence=confidence, ttl_days=ttl_days
         )
 
     def memory_forget(fact_id: str) -> str:
@@ -177,9 +165,7 @@ def recall_tools(
     def _asked(name: str, **arguments: object) -> str:
         return str(
             tools.call(
-                next(tool for tool in tools.TOOLS if tool.name == name),
-                agent_memory,
-                arguments,
+                next(tool for tool in tools.TOOLS if tool.name == name), agent_memory, arguments
             )
         )
 

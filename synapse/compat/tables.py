@@ -102,9 +102,7 @@ class Tables:
         try:
             truth.sync()
             for table in KEYS:
-                problems += _differences(
-                    self.path, table, self._rows(table), truth._rows(table)
-                )
+                problems += _differences(self.path, table, self._rows(table), truth._rows(table))
         finally:
             truth.close()
         return problems
@@ -142,8 +140,7 @@ class Tables:
 
     def _embeddings(self) -> int:
         self.db.set_meta(
-            "vectors",
-            self.rows.embeddings(self.db.meta("vectors") or "", self._cursor()),
+            "vectors", self.rows.embeddings(self.db.meta("vectors") or "", self._cursor())
         )
         return 0
 
@@ -198,10 +195,7 @@ def path_of(store: Store) -> str | None:
 
 
 def _differences(
-    path: str,
-    table: str,
-    found: dict[tuple[Any, ...], Any],
-    truth: dict[tuple[Any, ...], Any],
+    path: str, table: str, found: dict[tuple[Any, ...], Any], truth: dict[tuple[Any, ...], Any]
 ) -> list[Problem]:
     problems = []
     for key in sorted({*found, *truth}, key=repr):
@@ -215,11 +209,7 @@ def _differences(
             )
             row_name = f"{path}: {table} {' '.join(map(str, key))}"
             problems.append(
-                Problem(
-                    row_name,
-                    f"{difference}; `brain rebuild` derives the tables anew",
-                    True,
-                )
+                Problem(row_name, f"{difference}; `brain rebuild` derives the tables anew", True)
             )
     return problems
 
@@ -231,17 +221,14 @@ def _refuse_foreign(path: str) -> None:
     try:
         connection = sqlite3.connect(path)
         try:
-            names = {
-                name for (name,) in connection.execute("select name from sqlite_master")
-            }
+            names = {name for (name,) in connection.execute("select name from sqlite_master")}
         finally:
             connection.close()
     except sqlite3.DatabaseError as error:
         raise StoreError(f"{path} cannot be read: {error}") from error
     if names and not {"synapse", "writing", "strays"} <= names:
         raise Conflict(
-            f"{path} was not made here, and nothing in it is touched: name another place",
-            file=path,
+            f"{path} was not made here, and nothing in it is touched: name another place", file=path
         )
 
 

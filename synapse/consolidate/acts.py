@@ -42,10 +42,7 @@ class AppliedAct(NamedTuple):
 
 
 def archive_acts(
-    phase: str,
-    reason: str,
-    pairs: Sequence[tuple[str, str]],
-    notes: tuple[str, ...] = (),
+    phase: str, reason: str, pairs: Sequence[tuple[str, str]], notes: tuple[str, ...] = ()
 ) -> Iterator[Act]:
     """Yield acts of a bearable size that file these entries away, each with its successor: each act
     is one line of the log."""
@@ -66,11 +63,7 @@ def archive_acts(
 def without(act: Act, removed: Sequence[bool]) -> Act:
     """Return the act for those of its entries that are not removed."""
     ids, successors, notes = (
-        tuple(
-            value
-            for value, is_removed in zip(values, removed, strict=False)
-            if not is_removed
-        )
+        tuple(value for value, is_removed in zip(values, removed, strict=False) if not is_removed)
         for values in (act.ids, act.successors, act.notes)
     )
     return act._replace(ids=ids, successors=successors, notes=notes)

@@ -43,8 +43,7 @@ def apply_acts(
     for batch in _batches(acts):
         entries = _write_new_entries(store, batch, run_name, guard)
         successors = [
-            None if act.new_entry is None else entries[_key_of(act, run_name)]
-            for act in batch
+            None if act.new_entry is None else entries[_key_of(act, run_name)] for act in batch
         ]
         filings: dict[str, Record] = {}
         for act, successor in zip(batch, successors, strict=True):
@@ -83,9 +82,7 @@ def _write_new_entries(
         if act.new_entry is not None:
             fields = {"phase": act.phase, "night": run_name, "why": act.reason}
             entry = admit_new_entry(store, act.new_entry)
-            batch[_key_of(act, run_name)] = Record.new(
-                "entry", CONSOLIDATOR, fields, entry
-            )
+            batch[_key_of(act, run_name)] = Record.new("entry", CONSOLIDATOR, fields, entry)
     if not batch:
         return {}
     records = store.write_all(batch, unless=guard)
@@ -125,6 +122,6 @@ def admit_new_entry(store: Store, new_entry: NewEntry) -> Entry:
     """Return a new entry as admitted by the write gate, with the authority of what it is made
     of."""
     author = Agent(CONSOLIDATOR, authority=new_entry.authority, write=("*",))
-    return admit(
-        new_entry.draft, author, store.settings, trust=new_entry.trust
-    )._replace(authority=new_entry.authority)
+    return admit(new_entry.draft, author, store.settings, trust=new_entry.trust)._replace(
+        authority=new_entry.authority
+    )

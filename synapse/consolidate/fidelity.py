@@ -95,9 +95,7 @@ def _changed_slots(stream: Sequence[Words], sources: Sequence[Source]) -> str | 
 
 def _missing(words: Sequence[Word], others: Sequence[Word]) -> list[str]:
     present = {
-        (word.kind == OPERATOR, mark)
-        for word in others
-        for mark in (_mark(word), word.stem)
+        (word.kind == OPERATOR, mark) for word in others for mark in (_mark(word), word.stem)
     }
     marked = (
         (word, (word.kind == OPERATOR, _mark(word)))
@@ -112,9 +110,7 @@ def _mark(word: Word) -> str:
 
 
 def _listed(words: Sequence[str]) -> str:
-    return ", ".join(words[:5]) + (
-        f" and {len(words) - 5} more" if len(words) > 5 else ""
-    )
+    return ", ".join(words[:5]) + (f" and {len(words) - 5} more" if len(words) > 5 else "")
 
 
 # -- nothing else ----------------------------------------------------------------------------------
@@ -152,9 +148,7 @@ class _Search:
                 last and not _pays_what_is_owed(last, run)
             ):
                 following = self.parse(
-                    run.end,
-                    run,
-                    tuple(sorted((reached | {source.text: source.place}).items())),
+                    run.end, run, tuple(sorted((reached | {source.text: source.place}).items()))
                 )
                 if following is not None:
                     return [run, *following]
@@ -197,11 +191,7 @@ class _Search:
             if (
                 end <= same
                 and ends
-                and all(
-                    source.words[k].pause
-                    for k in range(1, end)
-                    if self.stream[start + k].stop
-                )
+                and all(source.words[k].pause for k in range(1, end) if self.stream[start + k].stop)
             ):
                 yield Run(source, stop, source.words[:end])
 
@@ -209,10 +199,7 @@ class _Search:
         """Yield runs like `A and` of `A and B are down`, where the source says `A is down`."""
         same = self._common(self.loose[start : start + len(source.loose)], source.loose)
         for stop in self.ends[:-1]:
-            if (
-                0 < stop - start <= min(same, len(source.loose) - 1)
-                and not self.stream[stop].stop
-            ):
+            if 0 < stop - start <= min(same, len(source.loose) - 1) and not self.stream[stop].stop:
                 yield Run(source, stop, source.words, source.loose[stop - start :])
 
     def _ending(self, start: int, source: Source, last: Run) -> Iterator[Run]:
@@ -240,9 +227,7 @@ class _Search:
 def _pays_what_is_owed(last: Run, run: Run) -> bool:
     """Return whether the run ends with what the one before it owes."""
     owed = last.owed
-    return not owed or (
-        run.source.loose[-len(owed) :] == owed and run.owed in ((), owed)
-    )
+    return not owed or (run.source.loose[-len(owed) :] == owed and run.owed in ((), owed))
 
 
 def _follows(source: Source, last: Run | None) -> bool:
@@ -274,9 +259,7 @@ def _missing_clause(runs: Sequence[Run], sources: Sequence[Source]) -> str | Non
     return None
 
 
-def _is_said(
-    clause: Words, said_clauses: Sequence[Words], stretches: Sequence[Words]
-) -> bool:
+def _is_said(clause: Words, said_clauses: Sequence[Words], stretches: Sequence[Words]) -> bool:
     """Return whether the clause is said, in the same words or in others. One that differs from a
     clause that is said at a single place is another fact."""
     theirs = stems(clause)
@@ -295,25 +278,19 @@ def _stretches(sentence: Words) -> Iterator[Words]:
     pieces = clauses(sentence)
     for size in range(1, min(len(pieces), STRETCH) + 1):
         for start in range(len(pieces) - size + 1):
-            yield tuple(
-                word for piece in pieces[start : start + size] for word in piece
-            )
+            yield tuple(word for piece in pieces[start : start + size] for word in piece)
 
 
 def _is_paraphrase(stretch: Words, clause: Words) -> bool:
     """Return whether these words say the clause in another way: its slots, the same negations and
     conditions, and most of its words."""
     theirs, ours = stems(clause), stems(stretch)
-    if not {_mark(w) for w in clause if w.kind == SLOT} <= {
-        _mark(w) for w in stretch
-    } | set(ours):
+    if not {_mark(w) for w in clause if w.kind == SLOT} <= {_mark(w) for w in stretch} | set(ours):
         return False
     missing = Counter(theirs) - Counter(ours)
     share = 1 - sum(missing.values()) / len(theirs)
     turned = _has_opposite(missing, ours) or _is_reversed(clause, stretch)
-    return (
-        _operators(clause) == _operators(stretch) and share >= SHARE_KEPT and not turned
-    )
+    return _operators(clause) == _operators(stretch) and share >= SHARE_KEPT and not turned
 
 
 def _operators(words: Words) -> Counter[str]:
@@ -326,9 +303,7 @@ def _substituted(theirs: tuple[str, ...], ours: tuple[str, ...]) -> bool:
     while start < min(len(theirs), len(ours)) and theirs[start] == ours[start]:
         start += 1
     end = 0
-    while (
-        end < min(len(theirs), len(ours)) - start and theirs[-1 - end] == ours[-1 - end]
-    ):
+    while end < min(len(theirs), len(ours)) - start and theirs[-1 - end] == ours[-1 - end]:
         end += 1
     removed = set(theirs[start : len(theirs) - end])
     added = set(ours[start : len(ours) - end])
@@ -350,19 +325,13 @@ def _is_reversed(clause: Words, stretch: Words) -> bool:
     ):
         return True
     slots = [
-        [_mark(word) for word in sentence if word.kind == SLOT]
-        for sentence in (clause, stretch)
+        [_mark(word) for word in sentence if word.kind == SLOT] for sentence in (clause, stretch)
     ]
-    common = [
-        [mark for mark in marks if mark in slots[0] and mark in slots[1]]
-        for marks in slots
-    ]
+    common = [[mark for mark in marks if mark in slots[0] and mark in slots[1]] for marks in slots]
     theirs, ours = stems(clause), stems(stretch)
     offsets = range(len(theirs)) if Counter(theirs) == Counter(ours) else ()
     rotated = not offsets or any(theirs[k:] + theirs[:k] == ours for k in offsets)
-    return (
-        list(dict.fromkeys(common[0])) != list(dict.fromkeys(common[1])) or not rotated
-    )
+    return list(dict.fromkeys(common[0])) != list(dict.fromkeys(common[1])) or not rotated
 
 
 def _directions(words: Words) -> dict[str, str]:
@@ -378,9 +347,5 @@ def _directions(words: Words) -> dict[str, str]:
 
 def _has_opposite(missing: Counter[str], ours: tuple[str, ...]) -> bool:
     """Return whether one has `safe` where the other has `unsafe`."""
-    pairs = (
-        (prefix + word, word) for word in (*missing, *ours) for prefix in _OPPOSITE
-    )
-    return any(
-        (a in missing and b in ours) or (b in missing and a in ours) for a, b in pairs
-    )
+    pairs = ((prefix + word, word) for word in (*missing, *ours) for prefix in _OPPOSITE)
+    return any((a in missing and b in ours) or (b in missing and a in ours) for a, b in pairs)

@@ -35,11 +35,7 @@ def portions(alike: Sequence[Entry]) -> list[Sequence[Entry]]:
     sources."""
     room = room_beside(alike[0]) // 2
     size = room // max(_cost(entry.id) for entry in alike)
-    return (
-        [alike[start : start + size] for start in range(0, len(alike), size)]
-        if size > 1
-        else []
-    )
+    return [alike[start : start + size] for start in range(0, len(alike), size)] if size > 1 else []
 
 
 def _cost(text: str) -> int:

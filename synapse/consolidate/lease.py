@@ -88,9 +88,7 @@ def _path(store: Store, key: str, epoch: int, name: str) -> str | None:
     """Return the file of one process and one run; None for a log that has no folder."""
     if store.root is None:
         return None
-    return os.path.join(
-        store.root, FOLDER, sha256(f"{key} {epoch} {name}".encode())[:32]
-    )
+    return os.path.join(store.root, FOLDER, sha256(f"{key} {epoch} {name}".encode())[:32])
 
 
 def _is_locked_elsewhere(fd: int) -> bool:

@@ -80,36 +80,21 @@ def over_limit(
 # -- what is done about it -------------------------------------------------------------------------
 
 
-def enforce(
-    room: Room, now: int, settings: Settings, excluded: Collection[str]
-) -> Iterator[Act]:
+def enforce(room: Room, now: int, settings: Settings, excluded: Collection[str]) -> Iterator[Act]:
     """Yield acts that warn of what is over its limit for the first time, file away what was warned
     of long enough, and withdraw warnings that are out of date. `excluded` does not count: what the
     same run files away, and what somebody brought back from here."""
     remaining = {row.id: row for row in room.sized if row.id not in excluded}
-    warnings = {
-        warning.subject: warning
-        for warning in room.warnings
-        if warning.id not in excluded
-    }
+    warnings = {warning.subject: warning for warning in room.warnings if warning.id not in excluded}
     subjects = {*warnings, *(name for name, _, _ in over_limit(room.sizes, settings))}
     for subject in sorted(subjects, key=lambda name: (name == ALL, name)):
-        limit = (
-            settings.size("total_shared")
-            if subject == ALL
-            else limit_of(subject, settings)
-        )
+        limit = settings.size("total_shared") if subject == ALL else limit_of(subject, settings)
         inside = [row for row in remaining.values() if subject in (ALL, row.namespace)]
         excess = 0 if limit is None else sum(row.bytes for row in inside) - limit
         notice = warnings.get(subject)
         if excess > 0 and limit is not None and notice is None:
             yield _warning(subject, excess + limit, limit)
-        elif (
-            excess > 0
-            and limit is not None
-            and notice is not None
-            and now - notice.at >= NOTICE
-        ):
+        elif excess > 0 and limit is not None and notice is not None and now - notice.at >= NOTICE:
             going = entries_to_archive(inside, excess)
             for row in going:
                 del remaining[row.id]
@@ -146,9 +131,7 @@ def _order(row: Sized) -> tuple[bool, int, int]:
 
 
 def _is_protected(row: Sized) -> bool:
-    return row.namespace in OWN or (
-        row.rank == 0 and ns.matches("blockers/*", row.namespace)
-    )
+    return row.namespace in OWN or (row.rank == 0 and ns.matches("blockers/*", row.namespace))
 
 
 def _warning(subject: str, size: int, limit: int) -> Act:
@@ -190,9 +173,7 @@ def remarks(room: Room, settings: Settings) -> list[str]:
     for author, date, count in room.busy:
         most = settings.daily(author)
         if most is not None and count > most:
-            notes.append(
-                f"{author} wrote {count:,} entries on {date}, over its quota of {most:,}"
-            )
+            notes.append(f"{author} wrote {count:,} entries on {date}, over its quota of {most:,}")
     return notes
 
 
@@ -202,8 +183,6 @@ def format_size(size: int) -> str:
         if size >= step:
             number = size / step
             return (
-                f"{number:,.1f} {unit}"
-                if number < 10 and size % step
-                else f"{number:,.0f} {unit}"
+                f"{number:,.1f} {unit}" if number < 10 and size % step else f"{number:,.0f} {unit}"
             )
     return f"{size} bytes"

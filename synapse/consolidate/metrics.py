@@ -53,10 +53,7 @@ def measure_json(each: Measure) -> dict[str, object]:
     """Return the figures of a run as a JSON object."""
     names = ("name", "entries", "bytes", "before")
     rows = [dict(zip(names, row, strict=True)) for row in each.namespaces]
-    return each._asdict() | {
-        "namespaces": rows,
-        "compression": round(each.compression, 4),
-    }
+    return each._asdict() | {"namespaces": rows, "compression": round(each.compression, 4)}
 
 
 def measure_fields(
@@ -77,17 +74,10 @@ def measure_fields(
         "bytes": sum(weight.bytes for weight in after),
         "written": written,
         "filed": sum(len(result.act.ids) for result in acts),
-        "merged": sum(
-            len(result.act.ids) for result in acts if result.act.kind == "merge"
-        ),
+        "merged": sum(len(result.act.ids) for result in acts if result.act.kind == "merge"),
         "disputed": disputed,
         "namespaces": [
-            [
-                name,
-                later.get(name, none).entries,
-                later.get(name, none).bytes,
-                earlier.get(name, 0),
-            ]
+            [name, later.get(name, none).entries, later.get(name, none).bytes, earlier.get(name, 0)]
             for name in names
         ],
     }
@@ -99,9 +89,7 @@ def measures(records: Iterable[Record]) -> list[Measure]:
     for record in records:
         if "namespaces" in record.fields:
             values = {
-                name: record.fields[name]
-                for name in Measure._fields
-                if name in record.fields
+                name: record.fields[name] for name in Measure._fields if name in record.fields
             }
             namespaces = tuple(tuple(row) for row in record.fields["namespaces"])
             values |= {"at": record.at, "namespaces": namespaces}
@@ -115,11 +103,7 @@ def shape(namespaces: Iterable[str]) -> Iterator[str]:
     top = {name.split("/", 1)[0] for name in used}
     if len(top) > MANY:
         yield f"{len(top)} at the top level, more than {MANY}: hard to follow"
-    yield from (
-        f"{name} is deeper than {DEEP} levels"
-        for name in used
-        if name.count("/") >= DEEP
-    )
+    yield from (f"{name} is deeper than {DEEP} levels" for name in used if name.count("/") >= DEEP)
 
 
 def idleness(runs: Sequence[Measure], since: int | None, now: int) -> Iterator[str]:
@@ -144,14 +128,10 @@ def plot(values: Sequence[int], width: int, height: int = 6) -> list[str]:
     eighths = [round(value * height * 8 / most) for value in recent]
     lines = []
     for row in range(height - 1, -1, -1):
-        label = (
-            f"{most:>8,}" if row == height - 1 else f"{0:>8}" if row == 0 else " " * 8
-        )
+        label = f"{most:>8,}" if row == height - 1 else f"{0:>8}" if row == 0 else " " * 8
         lines.append(
             f"{label} |"
-            + "".join(
-                " ▁▂▃▄▅▆▇█"[min(max(eighth - row * 8, 0), 8)] for eighth in eighths
-            ).rstrip()
+            + "".join(" ▁▂▃▄▅▆▇█"[min(max(eighth - row * 8, 0), 8)] for eighth in eighths).rstrip()
         )
     return lines
 

@@ -75,9 +75,7 @@ class NightlyRun(NamedTuple):
     remarks: tuple[str, ...] = ()
 
 
-def claim(
-    mem: Memory, job: str, local_date: str, now: int, *, again: bool = False
-) -> Claim | None:
+def claim(mem: Memory, job: str, local_date: str, now: int, *, again: bool = False) -> Claim | None:
     """Return the right to run a job for this date, or None: it is being run, or is done. Whoever
     has the right calls `finish` at the end. `again` is for a run by hand: it may come after the job
     is done, and does not stand for it."""
@@ -88,16 +86,12 @@ def claim(
     last = records[-1].fields if records else {}
     epoch = int(last.get("epoch", 0)) + 1
     phase = last.get("phase") if last.get("state") == "running" and not again else None
-    right = Claim(
-        job, local_date, epoch, now + LEASE, phase, again, last.get("state") == "done"
-    )
+    right = Claim(job, local_date, epoch, now + LEASE, phase, again, last.get("state") == "done")
     is_dead = lease.is_dead(store, key, last)
     if not lease.acquire(store, key, epoch):
         return None
     try:
-        store.write(
-            _running(right, phase), unless=vacant(key, epoch, now, again, is_dead)
-        )
+        store.write(_running(right, phase), unless=vacant(key, epoch, now, again, is_dead))
     except BaseException as error:
         lease.release(store, key, epoch)
         if isinstance(error, Conflict):
@@ -119,15 +113,8 @@ def reach(mem: Memory, right: Claim, phase: str, now: int) -> Claim:
 def finish(mem: Memory, right: Claim, **outcome: object) -> None:
     """Record that the run is over, with its outcome."""
     state = "left" if right.by_hand and not right.done else "done"
-    fields = {
-        "job": right.job,
-        "date": right.date,
-        "epoch": right.epoch,
-        "state": state,
-    } | outcome
-    mem.store.write(
-        Record.new("night", CONSOLIDATOR, fields, key=right.key), unless=right.fence
-    )
+    fields = {"job": right.job, "date": right.date, "epoch": right.epoch, "state": state} | outcome
+    mem.store.write(Record.new("night", CONSOLIDATOR, fields, key=right.key), unless=right.fence)
     lease.release(mem.store, right.key, right.epoch)
 
 
@@ -195,15 +182,11 @@ def _run(
                 on_phase(phase)
             # how much there is only shows when the rest is filed away
             if phase == "enforce":
-                todo = plan(
-                    room_state(store, now, floor), now, store.settings, (phase,)
-                )
+                todo = plan(room_state(store, now, floor), now, store.settings, (phase,))
                 remarks = todo.remarks
             acts = todo.phase(phase)
             for portion in (
-                _merges(store, acts, portions, now, floor)
-                if phase == "merge"
-                else (acts,)
+                _merges(store, acts, portions, now, floor) if phase == "merge" else (acts,)
             ):
                 done += _apply_with_progress(store, portion, name, right, on_act)
         if phase == "changelog" and phase in phases:
@@ -216,13 +199,9 @@ def _run(
     if "metrics" in phases:
         review(store, name, now, right.fence)
         with store.snapshot() as snap:
-            after = (
-                maintenance.weights(snap, now) if done or admit_new_entry else before
-            )
+            after = maintenance.weights(snap, now) if done or admit_new_entry else before
             disputed = maintenance.disputed(snap, now)
-        summary |= metrics.measure_fields(
-            before, after, done, admit_new_entry, disputed
-        )
+        summary |= metrics.measure_fields(before, after, done, admit_new_entry, disputed)
     finish(mem, right, **summary)
     checkpoints.attempt(store)
     return NightlyRun(name, True, tuple(done), remarks)
@@ -252,9 +231,7 @@ def _apply_with_progress(
 
 def compared_until(store: Store) -> int:
     """Return the place in the log up to which the last whole run compared everything."""
-    return max(
-        (record.fields.get("cursor", 0) for record in finished_runs(store)), default=0
-    )
+    return max((record.fields.get("cursor", 0) for record in finished_runs(store)), default=0)
 
 
 def finished_runs(store: Store) -> list[Record]:
@@ -268,9 +245,7 @@ def finished_runs(store: Store) -> list[Record]:
     ]
 
 
-def vacant(
-    key: str, epoch: int, now: int, again: bool = False, is_dead: bool = False
-) -> Guard:
+def vacant(key: str, epoch: int, now: int, again: bool = False, is_dead: bool = False) -> Guard:
     """Return the guard of a claim: nobody holds the job, or who did is dead; it is not done, unless
     it is to be run again; and nobody claimed it first."""
 
@@ -331,9 +306,7 @@ def run_figures(mem: Memory) -> RunHistory:
     with store.snapshot(look=True) as snap:
         runs = metrics.measures(finished_runs(store))
         since = store.log.at(1).at if snap.cursor else None
-    return RunHistory(
-        tuple(runs), tuple(metrics.idleness(runs, since, store.clock())), ()
-    )
+    return RunHistory(tuple(runs), tuple(metrics.idleness(runs, since, store.clock())), ())
 
 
 def room_remarks(mem: Memory) -> list[str]:

@@ -33,9 +33,7 @@ CHANGELOG = "system/changelog"
 DAYS = 7  # so many pages at most, where no night ran for longer
 
 
-def write(
-    mem: Memory, date: str, run_name: str, floor: int, now: int, guard: Guard
-) -> None:
+def write(mem: Memory, date: str, run_name: str, floor: int, now: int, guard: Guard) -> None:
     """Write the entry, the pages of the days since the last run, and the views of all agents and
     departments."""
     write_entry(mem.store, run_name, floor, now, guard)
@@ -44,23 +42,17 @@ def write(
         write_views(mem)
 
 
-def write_entry(
-    store: Store, run_name: str, floor: int, now: int, guard: Guard
-) -> None:
+def write_entry(store: Store, run_name: str, floor: int, now: int, guard: Guard) -> None:
     """Write the entry that says what a run did. One that only filed away such entries writes
     none."""
     counts = Counter[str]()
-    own_entries = Filter(
-        namespaces=(CHANGELOG,), author=CONSOLIDATOR, archived=True, limit=None
-    )
+    own_entries = Filter(namespaces=(CHANGELOG,), author=CONSOLIDATOR, archived=True, limit=None)
     with store.snapshot() as snap:
         own_ids = {entry.id for entry in snap.page(None, own_entries, now)}
         acts = maintenance.written_by(snap, CONSOLIDATOR, floor)
     for act in acts:
         if act.fields.get("night") == run_name:
-            counts[act.fields.get("reason", "")] += sum(
-                id not in own_ids for id, _ in filings(act)
-            )
+            counts[act.fields.get("reason", "")] += sum(id not in own_ids for id, _ in filings(act))
     lines = [
         f"- {count:,} filed away: {reason}"
         for reason, count in sorted(counts.items())
@@ -68,14 +60,9 @@ def write_entry(
     ]
     if not lines:
         return
-    body = "\n".join(
-        [f"Night of {run_name}: {sum(counts.values()):,} entries filed away.", *lines]
-    )
+    body = "\n".join([f"Night of {run_name}: {sum(counts.values()):,} entries filed away.", *lines])
     draft = Draft(
-        f"{body}\n\n`synapse undo {run_name}` takes it back.",
-        CHANGELOG,
-        CONSOLIDATOR,
-        "important",
+        f"{body}\n\n`synapse undo {run_name}` takes it back.", CHANGELOG, CONSOLIDATOR, "important"
     )
     entry = admit(draft, Agent(CONSOLIDATOR, authority=0, write=("*",)), store.settings)
     pending = Record.new(
@@ -95,12 +82,10 @@ def write_days(store: Store, floor: int, now: int) -> None:
     since = max(store.log.at(floor).at if floor else 0, now - DAYS * DAY) // DAY * DAY
     with store.snapshot() as snap:
         acts = (
-            _act(snap, record, entry, now)
-            for record, entry in maintenance.acts_since(snap, since)
+            _act(snap, record, entry, now) for record, entry in maintenance.acts_since(snap, since)
         )
         for date, group in groupby(
-            (act for act in acts if in_changelog(act.record)),
-            key=lambda act: day(act.record.at),
+            (act for act in acts if in_changelog(act.record)), key=lambda act: day(act.record.at)
         ):
             text = f"# {date}\n\n{format_days(group, _item)}\n"
             _place(store, f"changelog/{date}.md", text)
@@ -111,18 +96,10 @@ def write_views(mem: Memory) -> None:
     see."""
     agents = mem.agents()
     for agent in agents:
-        _place(
-            mem.store,
-            f"views/{agent.id}.md",
-            _shut(mem, agent.id).briefing().markdown(),
-        )
+        _place(mem.store, f"views/{agent.id}.md", _shut(mem, agent.id).briefing().markdown())
     operator, agent_ids = _shut(mem, OPERATOR), {agent.id for agent in agents}
-    for name in sorted(
-        {agent.department for agent in agents if agent.department} - agent_ids
-    ):
-        _place(
-            mem.store, f"views/{name}.md", operator.briefing(department=name).markdown()
-        )
+    for name in sorted({agent.department for agent in agents if agent.department} - agent_ids):
+        _place(mem.store, f"views/{name}.md", operator.briefing(department=name).markdown())
 
 
 def _shut(mem: Memory, id: str) -> AgentMemory:

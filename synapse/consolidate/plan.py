@@ -62,9 +62,7 @@ class Plan(NamedTuple):
         return tuple(act for act in self.acts if act.phase == name)
 
 
-def plan(
-    state: State, now: int, settings: Settings, phases: Collection[str] = PHASES
-) -> Plan:
+def plan(state: State, now: int, settings: Settings, phases: Collection[str] = PHASES) -> Plan:
     """Return everything that these phases have to do. No entry is filed away twice."""
     acts: list[Act] = []
     filed: set[str] = set()
@@ -109,13 +107,9 @@ def may_have_more_merges(acts: Collection[Act]) -> bool:
     if any(act.reason == ALIKE and act.new_entry is None for act in acts):
         return True
     drafts = [
-        act.new_entry.draft
-        for act in acts
-        if act.kind == "merge" and act.new_entry is not None
+        act.new_entry.draft for act in acts if act.kind == "merge" and act.new_entry is not None
     ]
-    return len(
-        {(draft.namespace, fingerprint(draft.body).words) for draft in drafts}
-    ) < len(drafts)
+    return len({(draft.namespace, fingerprint(draft.body).words) for draft in drafts}) < len(drafts)
 
 
 def near_duplicates(entries: Iterable[Entry]) -> list[list[Entry]]:
@@ -125,9 +119,7 @@ def near_duplicates(entries: Iterable[Entry]) -> list[list[Entry]]:
     groups: dict[str, list[Entry]] = {}
     for entry in entries:
         if may_merge(entry):
-            key = sha256(
-                repr((merge_key(entry), fingerprint(entry.body).words)).encode()
-            )
+            key = sha256(repr((merge_key(entry), fingerprint(entry.body).words)).encode())
             groups.setdefault(key, []).append(entry)
     candidates = []
     for group in groups.values():
@@ -141,10 +133,7 @@ def near_duplicates(entries: Iterable[Entry]) -> list[list[Entry]]:
                     if similarity(fingerprint(entry.body), newest) >= THRESHOLD
                 ]
             )
-    return sorted(
-        (alike for alike in candidates if len(alike) > 1),
-        key=lambda alike: alike[0].seq,
-    )
+    return sorted((alike for alike in candidates if len(alike) > 1), key=lambda alike: alike[0].seq)
 
 
 def may_merge(entry: Entry) -> bool:
@@ -207,12 +196,7 @@ def _archive(state: State, settings: Settings) -> Iterator[Act]:
     for entry, first in state.blockers:
         recipients = next_above(entry, first, state.agents, settings)
         if recipients is None:
-            yield Act(
-                "archive",
-                "archive",
-                (entry.id,),
-                "past its time; the operator was told",
-            )
+            yield Act("archive", "archive", (entry.id,), "past its time; the operator was told")
         else:
             reason = f"past its time and unresolved: told {' and '.join(recipients)}"
             yield Act(
@@ -240,24 +224,14 @@ def next_above(
     if is_escalation(entry):
         if entry.addressees == (f"agent:{OPERATOR}",):
             return None
-        addressed = [
-            agent for agent in agents if f"agent:{agent.id}" in entry.addressees
-        ]
+        addressed = [agent for agent in agents if f"agent:{agent.id}" in entry.addressees]
         authority = max(
-            (
-                authority_in(agent, entry.namespace, settings.flat)
-                for agent in addressed
-            ),
+            (authority_in(agent, entry.namespace, settings.flat) for agent in addressed),
             default=100,
         )
-    ranks = {
-        agent.id: authority_in(agent, entry.namespace, settings.flat)
-        for agent in agents
-    }
+    ranks = {agent.id: authority_in(agent, entry.namespace, settings.flat) for agent in agents}
     superiors = [
-        agent.id
-        for agent in agents
-        if ranks[agent.id] > authority and visible(first, agent)
+        agent.id for agent in agents if ranks[agent.id] > authority and visible(first, agent)
     ]
     lowest = min((ranks[id] for id in superiors), default=0)
     return tuple(f"agent:{id}" for id in sorted(superiors) if ranks[id] == lowest) or (
@@ -265,9 +239,7 @@ def next_above(
     )
 
 
-def escalation(
-    entry: Entry, recipients: tuple[str, ...], patterns: Mapping[str, str]
-) -> NewEntry:
+def escalation(entry: Entry, recipients: tuple[str, ...], patterns: Mapping[str, str]) -> NewEntry:
     """Return the blocker, passed on. It reaches nobody who might not have seen the blocker itself,
     but the operator; of a sealed one it has the line that stands for its text."""
     sealed, entry = entry.scope in SEALED, shut(entry)
@@ -297,11 +269,7 @@ def escalation(
 
 
 def is_escalation(entry: Entry) -> bool:
-    return (
-        entry.author == CONSOLIDATOR
-        and entry.trust != "unverified"
-        and ESCALATED in entry.tags
-    )
+    return entry.author == CONSOLIDATOR and entry.trust != "unverified" and ESCALATED in entry.tags
 
 
 # -- both ------------------------------------------------------------------------------------------

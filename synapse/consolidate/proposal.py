@@ -54,16 +54,13 @@ def judge(
     id; `spared` those brought back from a merge before."""
     reason = _unfit(proposal, entries, now, spared)
     sources = sorted(
-        (entries[id] for id in proposal.sources if id in entries),
-        key=lambda entry: entry.seq,
+        (entries[id] for id in proposal.sources if id in entries), key=lambda entry: entry.seq
     )
     reason = reason or _difference(sources) or _unproven(proposal, sources)
     if reason:
         return Verdict(proposal, None, reason)
     return Verdict(
-        proposal,
-        _new_entry(proposal, sources, now),
-        f"a {proposal.kind} of {len(sources)}",
+        proposal, _new_entry(proposal, sources, now), f"a {proposal.kind} of {len(sources)}"
     )
 
 
@@ -77,18 +74,13 @@ def candidates(
         if _why_not_merged(entry, now, spared) is None:
             groups.setdefault(merge_key(entry), []).append(entry)
     sorted_groups = (
-        sorted(group, key=lambda entry: entry.seq)
-        for group in groups.values()
-        if len(group) > 1
+        sorted(group, key=lambda entry: entry.seq) for group in groups.values() if len(group) > 1
     )
     return sorted(sorted_groups, key=lambda group: group[0].seq)
 
 
 def _unfit(
-    proposal: Proposal,
-    entries: Mapping[str, Entry],
-    now: int,
-    spared: Collection[tuple[str, str]],
+    proposal: Proposal, entries: Mapping[str, Entry], now: int, spared: Collection[tuple[str, str]]
 ) -> str | None:
     """Return what is wrong with the entries that the proposal names; None where nothing is."""
     ids = proposal.sources
@@ -99,14 +91,11 @@ def _unfit(
     if strange := [id for id in ids if id not in entries]:
         return f"{strange[0][:80]} was not offered"
     return next(
-        (reason for id in ids if (reason := _why_not_merged(entries[id], now, spared))),
-        None,
+        (reason for id in ids if (reason := _why_not_merged(entries[id], now, spared))), None
     )
 
 
-def _why_not_merged(
-    entry: Entry, now: int, spared: Collection[tuple[str, str]]
-) -> str | None:
+def _why_not_merged(entry: Entry, now: int, spared: Collection[tuple[str, str]]) -> str | None:
     """Return why an entry may not be merged, whatever it says; None where it may."""
     if entry.staged or entry.archived or entry.expires <= now:
         return f"{entry.id} is not live"
@@ -117,11 +106,7 @@ def _why_not_merged(
         )
     if len(entry.body) > LONGEST:
         return f"{entry.id} is longer than {LONGEST:,} characters"
-    return (
-        f"{entry.id} was brought back from a merge"
-        if (entry.id, "merge") in spared
-        else None
-    )
+    return f"{entry.id} was brought back from a merge" if (entry.id, "merge") in spared else None
 
 
 def _difference(sources: Sequence[Entry]) -> str | None:
@@ -153,6 +138,4 @@ def _new_entry(proposal: Proposal, sources: Sequence[Entry], now: int) -> NewEnt
     draft = combined.draft._replace(
         body=proposal.text, tags=(*combined.draft.tags, PROPOSED, *tags), timestamp=None
     )
-    return combined._replace(
-        draft=draft._replace(tags=tuple(dict.fromkeys(draft.tags)))
-    )
+    return combined._replace(draft=draft._replace(tags=tuple(dict.fromkeys(draft.tags))))

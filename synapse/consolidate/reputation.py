@@ -41,10 +41,7 @@ class Step(NamedTuple):
 
 
 def steps(
-    deeds: Iterable[Deed],
-    since: int,
-    until: int,
-    counted: Collection[tuple[str, str]] = (),
+    deeds: Iterable[Deed], since: int, until: int, counted: Collection[tuple[str, str]] = ()
 ) -> list[Step]:
     """Return what each deed of a period moves. `counted` are the entries, with `gain` or `loss`,
     that moved it before.
@@ -59,9 +56,7 @@ def steps(
         by_agent[deed.agent].append(deed)
     days = max((until - since) // DAY, 1)
     judged = [
-        step
-        for own in by_agent.values()
-        for step in _agent_steps(own, since, days, set(counted))
+        step for own in by_agent.values() for step in _agent_steps(own, since, days, set(counted))
     ]
     return sorted(judged, key=lambda step: _order(step.deed))
 
@@ -86,8 +81,7 @@ def _agent_steps(
         sort = "loss" if deed.kind == SUPERSEDED else "gain"
         why = _why_void(deed)
         if not why and (
-            (deed.entry, sort) in counted
-            or (deed.kind == LIVED and deed.entry in acted)
+            (deed.entry, sort) in counted or (deed.kind == LIVED and deed.entry in acted)
         ):
             why = "counts once"
         if why:
@@ -116,17 +110,11 @@ def _loss(deed: Deed, day: int, losses: set[tuple[str, int]]) -> Step:
 
 
 def _gain(deed: Deed, day: int, days: int, used_days: set[int]) -> Step:
-    free = [
-        number for number in (*range(day, days), *range(day)) if number not in used_days
-    ]
+    free = [number for number in (*range(day, days), *range(day)) if number not in used_days]
     got = free[: WORTH[ACTED]] if deed.kind == ACTED else [day] * (day in free)
     used_days.update(got)
     why = f"{deed.kind} by {deed.by}" if deed.kind == ACTED else deed.kind
-    return Step(
-        deed,
-        len(got),
-        why if len(got) == WORTH[deed.kind] else f"{why}; one gain a day",
-    )
+    return Step(deed, len(got), why if len(got) == WORTH[deed.kind] else f"{why}; one gain a day")
 
 
 def _order(deed: Deed) -> tuple[int, str, str, str, tuple[int, ...]]:

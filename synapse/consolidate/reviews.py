@@ -6,15 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from synapse.consolidate import reputation
-from synapse.consolidate.reputation import (
-    ACTED,
-    LIVED,
-    PERIOD,
-    SUPERSEDED,
-    Deed,
-    Step,
-    steps,
-)
+from synapse.consolidate.reputation import ACTED, LIVED, PERIOD, SUPERSEDED, Deed, Step, steps
 from synapse.errors import NotFound
 from synapse.index.questions import outcomes
 from synapse.index.snapshot import Snapshot
@@ -60,9 +52,7 @@ def accounts(mem: Memory, agent: str | None = None) -> list[Account]:
     with store.snapshot(look=True) as snap:
         agents = snap.declared
         if agent is not None and agent not in agents:
-            raise NotFound(
-                f"there is no agent {agent}; `synapse agents` lists them", id=agent
-            )
+            raise NotFound(f"there is no agent {agent}; `synapse agents` lists them", id=agent)
         now, past = store.clock(), outcomes.reviews(snap)
         since = _since(past, now)
         open_steps = steps(_deeds(snap, since, now), since, now, _counted(past))
@@ -84,10 +74,7 @@ def review(store: Store, run_name: str, now: int, guard: Guard) -> Record | None
         if now - (since if past else first) < PERIOD:
             return None
         period_steps = steps(_deeds(snap, since, now), since, now, _counted(past))
-        moves = {
-            agent.id: _move(store, agent, period_steps)
-            for agent in snap.declared.values()
-        }
+        moves = {agent.id: _move(store, agent, period_steps) for agent in snap.declared.values()}
     fields = {
         "phase": "metrics",
         "night": run_name,
@@ -97,9 +84,7 @@ def review(store: Store, run_name: str, now: int, guard: Guard) -> Record | None
         "steps": [_plain(step) for step in period_steps if step.move],
     }
     record = store.write(
-        Record.new("review", CONSOLIDATOR, fields),
-        once=f"review:{run_name}",
-        unless=guard,
+        Record.new("review", CONSOLIDATOR, fields), once=f"review:{run_name}", unless=guard
     )
     store.refresh()
     return record
@@ -114,9 +99,7 @@ def _since(past: list[tuple[Record, bool]], now: int) -> int:
 def _counted(past: list[tuple[Record, bool]]) -> frozenset[tuple[str, str]]:
     """Return the entries that moved an authority before, each with `gain` or `loss`."""
     old = (_step(plain) for record, _ in past for plain in record.fields["steps"])
-    return frozenset(
-        (step.deed.entry, "gain" if step.move > 0 else "loss") for step in old
-    )
+    return frozenset((step.deed.entry, "gain" if step.move > 0 else "loss") for step in old)
 
 
 def _deeds(snap: Snapshot, since: int, until: int) -> Iterator[Deed]:
@@ -127,17 +110,11 @@ def _deeds(snap: Snapshot, since: int, until: int) -> Iterator[Deed]:
     ):
         for fact in ask(snap, since, until):
             readers = outcomes.seen_by(snap, fact.entry, fact.at)
-            yield Deed(
-                kind, fact.author, fact.entry, fact.at, fact.by, readers, fact.records
-            )
+            yield Deed(kind, fact.author, fact.entry, fact.at, fact.by, readers, fact.records)
 
 
 def _account(
-    store: Store,
-    agent: Agent,
-    past: list[tuple[Record, bool]],
-    since: int,
-    open_steps: list[Step],
+    store: Store, agent: Agent, past: list[tuple[Record, bool]], since: int, open_steps: list[Step]
 ) -> Account:
     own = tuple(step for step in open_steps if step.deed.agent == agent.id)
     reviews = tuple(_review(agent.id, record, stands) for record, stands in past)
@@ -145,21 +122,13 @@ def _account(
     shift = store.shift(agent.id)
     authority = general_authority(agent._replace(shift=shift), store.settings.flat)
     return Account(
-        agent.id,
-        declared,
-        authority,
-        reviews,
-        since,
-        own,
-        reputation.total_move(authority, own),
+        agent.id, declared, authority, reviews, since, own, reputation.total_move(authority, own)
     )
 
 
 def _review(agent: str, record: Record, stands: bool) -> Review:
     fields = record.fields
-    own = tuple(
-        step for step in map(_step, fields["steps"]) if step.deed.agent == agent
-    )
+    own = tuple(step for step in map(_step, fields["steps"]) if step.deed.agent == agent)
     return Review(
         record.seq,
         record.at,
@@ -172,9 +141,7 @@ def _review(agent: str, record: Record, stands: bool) -> Review:
 
 
 def _move(store: Store, agent: Agent, period_steps: list[Step]) -> int:
-    authority = general_authority(
-        agent._replace(shift=store.shift(agent.id)), store.settings.flat
-    )
+    authority = general_authority(agent._replace(shift=store.shift(agent.id)), store.settings.flat)
     return reputation.total_move(
         authority, (step for step in period_steps if step.deed.agent == agent.id)
     )

@@ -13,9 +13,7 @@ from functools import lru_cache
 
 from synapse.system.typed import NamedTuple
 
-SMALL = frozenset(
-    "an the please also just really very simply actually fyi hello thanks".split()
-)
+SMALL = frozenset("an the please also just really very simply actually fyi hello thanks".split())
 
 _OPENERS = SMALL | frozenset(
     "we it this that these those there all use do not don't is are was has have in on"

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from synapse.store import Store
 
 
-def stage(
-    mem: Memory, verdict: Verdict, run_name: str, guard: Guard | None = None
-) -> Entry | None:
+def stage(mem: Memory, verdict: Verdict, run_name: str, guard: Guard | None = None) -> Entry | None:
     """Return the staged entry; None where the same sources were proposed before, whatever became of
     that. QueueFull where too many wait."""
     operators_alone("propose")
@@ -42,8 +40,7 @@ def stage(
             raise
         limit = store.settings.staging_limit
         raise QueueFull(
-            f"{limit} entries wait for review; approve or reject some first",
-            limit=limit,
+            f"{limit} entries wait for review; approve or reject some first", limit=limit
         ) from error
     store.refresh()
     return entry_of(record)

@@ -59,12 +59,7 @@ class UndoResult(NamedTuple):
 
 
 def undo(
-    mem: Memory,
-    what: str,
-    *,
-    once: str | None = None,
-    by: str = OPERATOR,
-    plan: bool = False,
+    mem: Memory, what: str, *, once: str | None = None, by: str = OPERATOR, plan: bool = False
 ) -> UndoResult:
     """Take back an act (its number), a nightly run (its date) or, with `last`, the newest act;
     return what that did.
@@ -86,9 +81,7 @@ def undo(
     if plan:
         return _undone(fields, None, acts)
     stored_fields = {
-        name: value
-        for name, value in fields.items()
-        if value or name in ("back", "away")
+        name: value for name, value in fields.items() if value or name in ("back", "away")
     }
     done = agent_memory.writer.write(Record.new("undo", by, stored_fields), once=once)
     store.refresh()
@@ -111,38 +104,25 @@ def _undone(fields: Any, seq: int | None, acts: Sequence[Record]) -> UndoResult:
     names = ("back", "away", "freed", "held")
     back, away, freed, hidden = (tuple(fields.get(name, ())) for name in names)
     reviews = tuple((seq, stands) for seq, stands in fields.get("reviews", ()))
-    return UndoResult(
-        fields["what"], seq, back, away, reviews, tuple(acts), freed, hidden
-    )
+    return UndoResult(fields["what"], seq, back, away, reviews, tuple(acts), freed, hidden)
 
 
-def _effects(
-    snap: Snapshot, what: str, acts: Sequence[Record], by: str
-) -> dict[str, Any]:
+def _effects(snap: Snapshot, what: str, acts: Sequence[Record], by: str) -> dict[str, Any]:
     """Return the fields of the undo of these acts: only what of them still stands is turned."""
     numbers = {record.seq for record in acts}
     moved: dict[str, bool] = {}
     for record in reversed(acts):
         moved |= {id: not away for id, away in _filed_by(record)}
-    moved = {
-        id: goes for id, goes in moved.items() if _still_decides(snap, id, numbers, by)
-    }
+    moved = {id: goes for id, goes in moved.items() if _still_decides(snap, id, numbers, by)}
     places = {id: snap.whereabouts(id) for id in moved}
     away = [id for id, goes in moved.items() if goes and places[id] == "live"]
     back = [id for id, goes in moved.items() if not goes and places[id] == "archived"]
-    holds = {
-        seq: not stood for record in reversed(acts) for seq, stood in _holds_of(record)
-    }
-    lifted = {
-        seq: maintenance.held_by(snap, seq, lifted=stands)
-        for seq, stands in holds.items()
-    }
+    holds = {seq: not stood for record in reversed(acts) for seq, stood in _holds_of(record)}
+    lifted = {seq: maintenance.held_by(snap, seq, lifted=stands) for seq, stands in holds.items()}
     freed = [id for seq, stands in holds.items() if not stands for id in lifted[seq]]
     hidden = [id for seq, stands in holds.items() if stands for id in lifted[seq]]
     stand = {record.seq: stands for record, stands in outcomes.reviews(snap)}
-    turned = {
-        seq: not stood for record in reversed(acts) for seq, stood in _reviewed(record)
-    }
+    turned = {seq: not stood for record in reversed(acts) for seq, stood in _reviewed(record)}
     reviews = [[seq, stands] for seq, stands in turned.items() if stand[seq] != stands]
     if not (away or back or reviews or freed or hidden):
         raise Conflict(f"nothing to undo: {what} did nothing that still stands")
@@ -175,8 +155,7 @@ def _acts_called(snap: Snapshot, what: str, by: str) -> list[Record]:
         record = maintenance.last_ruling(snap, by)
         if record is None:
             raise NotFound(
-                "there is nothing to undo yet; `synapse audit` lists what was done",
-                id=what,
+                "there is nothing to undo yet; `synapse audit` lists what was done", id=what
             )
         return _check_possible(_with_related(snap, record, whole_run=True), what, by)
     if what.isdigit():
@@ -192,9 +171,7 @@ def _acts_called(snap: Snapshot, what: str, by: str) -> list[Record]:
 
 def _missing(what: str, by: str) -> str:
     if by == OPERATOR:
-        return (
-            f"there is no act and no night {what} to undo; `synapse audit` lists them"
-        )
+        return f"there is no act and no night {what} to undo; `synapse audit` lists them"
     return f"there is no act {what} of {by}'s to undo: others' acts, and nights, are the operator's"
 
 
@@ -219,38 +196,21 @@ def _check_possible(acts: list[Record], what: str, by: str) -> list[Record]:
 def _acts_of_run(snap: Snapshot, run_name: str) -> list[Record]:
     """Return the acts of a nightly run, or of all runs of a day."""
     acts = [
-        record
-        for record in maintenance.written_by(snap, CONSOLIDATOR, 0)
-        if _took_effect(record)
+        record for record in maintenance.written_by(snap, CONSOLIDATOR, 0) if _took_effect(record)
     ]
     names = ((record, record.fields.get("night", "")) for record in acts)
-    return [
-        record
-        for record, name in names
-        if name == run_name or name.startswith(f"{run_name}T")
-    ]
+    return [record for record, name in names if name == run_name or name.startswith(f"{run_name}T")]
 
 
-def _with_related(
-    snap: Snapshot, record: Record, *, whole_run: bool = False
-) -> list[Record]:
+def _with_related(snap: Snapshot, record: Record, *, whole_run: bool = False) -> list[Record]:
     """Return an act with what belongs to it: an entry that was written, or approved, and the
     entries filed away into it are one act, by whichever number it is called. With `whole_run`, an
     act of a nightly run stands for the whole run."""
     ids = {record.id, *record.fields.get("heirs", ())}
     if record.kind == "approve":
         ids.add(record.fields["entry"])
-    approved = [
-        act
-        for id in sorted(filter(None, ids))
-        for act in maintenance.approvals(snap, id)
-    ]
-    if (
-        record.by == CONSOLIDATOR
-        and not approved
-        and whole_run
-        and record.fields.get("night")
-    ):
+    approved = [act for id in sorted(filter(None, ids)) for act in maintenance.approvals(snap, id)]
+    if record.by == CONSOLIDATOR and not approved and whole_run and record.fields.get("night"):
         return _acts_of_run(snap, record.fields["night"])
     if record.by != CONSOLIDATOR and record.kind != "approve":
         return [record]
@@ -283,10 +243,7 @@ def _holds_of(record: Record) -> Iterable[tuple[int, bool]]:
     of a nightly run does."""
     if record.kind == "undo":
         return [(seq, stands) for seq, stands in record.fields.get("holds", ())]
-    hides = (
-        record.kind in ("resolve", "approve", "entry", "taint")
-        and record.by != CONSOLIDATOR
-    )
+    hides = record.kind in ("resolve", "approve", "entry", "taint") and record.by != CONSOLIDATOR
     return [(record.seq, True)] if hides else []
 
 

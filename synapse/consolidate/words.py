@@ -94,14 +94,7 @@ _UNITS = {
     )
     for unit in names
 }
-_ALIKE = {
-    "are": "is",
-    "am": "is",
-    "were": "was",
-    "have": "has",
-    "do": "does",
-    "an": "a",
-}
+_ALIKE = {"are": "is", "am": "is", "were": "was", "have": "has", "do": "does", "an": "a"}
 _NUMBER = re.compile(r"([+-]?[$€£]?\d[\d.,:]*(?<![.,:]))([A-Za-z%]*)")
 # Bullets and the marks of headings at the beginnings of lines, with the empty lines before them.
 # What stands before is matched too, so that a long stretch of empty lines is looked at once.
@@ -145,8 +138,7 @@ def clauses(sentence: Words) -> list[Words]:
     """Return the pieces of a sentence between its pauses."""
     starts = [index for index, word in enumerate(sentence) if word.pause or index == 0]
     return [
-        sentence[start:end]
-        for start, end in zip(starts, [*starts[1:], len(sentence)], strict=True)
+        sentence[start:end] for start, end in zip(starts, [*starts[1:], len(sentence)], strict=True)
     ]
 
 
@@ -158,11 +150,7 @@ def stems(words: Iterable[Word]) -> tuple[str, ...]:
 def singular(word: str) -> str:
     if len(word) > 4 and word.endswith(("ses", "xes", "zes", "ches", "shes")):
         return word[:-2]
-    return (
-        word[:-1]
-        if len(word) > 3 and word.endswith("s") and not word.endswith("ss")
-        else word
-    )
+    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
 
 
 class _Token(NamedTuple):
@@ -193,11 +181,7 @@ def _words(text: str) -> Iterator[Word]:
                 continue
             placed = single._replace(pause=pause or stop, stop=stop)
             stop = pause = False
-            if (
-                single.kind == SLOT
-                and _NUMBER.fullmatch(single.key)
-                and not token.after
-            ):
+            if single.kind == SLOT and _NUMBER.fullmatch(single.key) and not token.after:
                 number = placed
             else:
                 yield placed
@@ -218,9 +202,7 @@ def _tokens(text: str) -> Iterator[_Token]:
             for run in line.split():
                 bare = run.strip(_EDGES)
                 marks = run[len(run.rstrip(_EDGES)) :] if bare else run
-                yield _Token(
-                    bare, False, run[0] in "([" or run in ("-", "–", "—"), marks
-                )
+                yield _Token(bare, False, run[0] in "([" or run in ("-", "–", "—"), marks)
             if line.endswith("\n"):
                 yield _Token("", False, False, "\n")
         if quotation:
@@ -238,12 +220,9 @@ def _words_of(bare: str, quoted: bool) -> Iterator[Word | None]:
     elif not any(char.isalnum() for char in bare):
         yield Word(bare, bare, OPERATOR)
     elif low == "cannot" or low.endswith("n't"):
-        base = {
-            "cannot": "can",
-            "can't": "can",
-            "won't": "will",
-            "shan't": "shall",
-        }.get(low, low[:-3])
+        base = {"cannot": "can", "can't": "can", "won't": "will", "shan't": "shall"}.get(
+            low, low[:-3]
+        )
         yield from _words_of(base, False)
         yield Word(NOT, NOT, OPERATOR)
     elif low.endswith("'s"):

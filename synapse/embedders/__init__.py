@@ -37,17 +37,12 @@ def embedder_of(chosen: Semantic, trusted: str = "") -> Embedder:
     if chosen.embedder == "ollama":
         from synapse.embedders import ollama
 
-        return ollama.Ollama(
-            chosen.url or ollama.URL, chosen.model or ollama.MODEL, trusted
-        )
+        return ollama.Ollama(chosen.url or ollama.URL, chosen.model or ollama.MODEL, trusted)
     if chosen.embedder == "openai":
         from synapse.embedders import openai
 
         return openai.OpenAI(
-            chosen.url or openai.URL,
-            chosen.model or openai.MODEL,
-            _key(chosen.key),
-            trusted,
+            chosen.url or openai.URL, chosen.model or openai.MODEL, _key(chosen.key), trusted
         )
     if chosen.embedder == LOCAL:
         from synapse.embedders import local
@@ -67,7 +62,5 @@ def _key(variable: str | None) -> str | None:
         return None
     key = os.environ.get(variable)
     if not key:
-        raise EmbedderError(
-            f"semantic: key names ${variable}, which is not set", key=variable
-        )
+        raise EmbedderError(f"semantic: key names ${variable}, which is not set", key=variable)
     return key

@@ -28,19 +28,11 @@ class Caller:
     """
 
     def __init__(
-        self,
-        url: str,
-        headers: dict[str, str],
-        patience: float = PATIENCE,
-        trusted: str = "",
+        self, url: str, headers: dict[str, str], patience: float = PATIENCE, trusted: str = ""
     ) -> None:
         self.url = url
         self.place = checked_url(url)
-        self.headers = {
-            "content-type": "application/json",
-            "accept": "application/json",
-            **headers,
-        }
+        self.headers = {"content-type": "application/json", "accept": "application/json", **headers}
         self.patience, self.trusted = patience, trusted
         self.idle: list[HTTPConnection] = []
 
@@ -70,9 +62,7 @@ class Caller:
 
     def _connection(self) -> HTTPConnection:
         kind = HTTPSConnection if self.place.scheme == "https" else HTTPConnection
-        connection = kind(
-            self.place.hostname or "", self.place.port, timeout=self.patience
-        )
+        connection = kind(self.place.hostname or "", self.place.port, timeout=self.patience)
         if self.trusted:  # its name stays the host's, for the certificate
             connection._create_connection = self._connect  # type: ignore[attr-defined]
         return connection
@@ -94,13 +84,9 @@ class Caller:
                 failed = error
         raise failed or OSError(f"{host} has no address")
 
-    def _exchange(
-        self, connection: HTTPConnection, path: str, text: bytes
-    ) -> dict[str, Any]:
+    def _exchange(self, connection: HTTPConnection, path: str, text: bytes) -> dict[str, Any]:
         try:
-            connection.request(
-                "POST", self.place.path.rstrip("/") + path, text, self.headers
-            )
+            connection.request("POST", self.place.path.rstrip("/") + path, text, self.headers)
             answer = connection.getresponse()
             raw = answer.read(LONGEST + 1)
             if len(raw) > LONGEST:
@@ -133,20 +119,14 @@ class Caller:
         the server, the key or the address.
         """
         kind = Refused if status in (400, 413, 422) else EmbedderError
-        return kind(
-            f"{self.url} answered {status}: {_start(raw)}", url=self.url, status=status
-        )
+        return kind(f"{self.url} answered {status}: {_start(raw)}", url=self.url, status=status)
 
 
 def checked_url(url: str) -> SplitResult:
     """Return the parts of an address that can be called."""
     try:
         parsed = urlsplit(url)
-        sound = (
-            parsed.scheme in ("http", "https")
-            and bool(parsed.hostname)
-            and parsed.port != 0
-        )
+        sound = parsed.scheme in ("http", "https") and bool(parsed.hostname) and parsed.port != 0
     except ValueError:
         sound = False
     if not sound or parsed.query or parsed.fragment or parsed.username:
@@ -166,9 +146,7 @@ def vectors_of(answer: object, count: int, url: str) -> list[list[float]]:
         isinstance(row, list) and row and _numbers(row) for row in rows
     )
     if not right or len({len(row) for row in rows}) > 1:
-        raise EmbedderError(
-            f"{url} did not answer with {count} vectors of one dimension", url=url
-        )
+        raise EmbedderError(f"{url} did not answer with {count} vectors of one dimension", url=url)
     return rows
 
 

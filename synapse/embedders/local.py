@@ -41,9 +41,7 @@ class Local:
         self.weights = weights()
         self.loaded: tuple[BertWordPieceTokenizer, InferenceSession] | None = None
 
-    def embed(
-        self, texts: Sequence[str], *, query: bool = False
-    ) -> Sequence[Sequence[float]]:
+    def embed(self, texts: Sequence[str], *, query: bool = False) -> Sequence[Sequence[float]]:
         if self.loaded is None:
             self.loaded = _loaded(self.weights)
         tokenizer, session = self.loaded
@@ -113,9 +111,7 @@ def _loaded(path: str) -> tuple[BertWordPieceTokenizer, InferenceSession]:
     return tokenizer, InferenceSession(model, options, ["CPUExecutionProvider"])
 
 
-def _means(
-    session: InferenceSession, ids: Sequence[Sequence[int]]
-) -> list[list[float]]:
+def _means(session: InferenceSession, ids: Sequence[Sequence[int]]) -> list[list[float]]:
     """Return the mean of what the model says of the tokens of each text."""
     import numpy as np
 
@@ -124,11 +120,7 @@ def _means(
     for row, text in enumerate(ids):
         tokens[row, : len(text)] = text
         mask[row, : len(text)] = 1
-    feeds = {
-        "input_ids": tokens,
-        "attention_mask": mask,
-        "token_type_ids": np.zeros_like(tokens),
-    }
+    feeds = {"input_ids": tokens, "attention_mask": mask, "token_type_ids": np.zeros_like(tokens)}
     (hidden,) = session.run(["last_hidden_state"], feeds)
     said = hidden * mask[:, :, None]
     means: list[list[float]] = (said.sum(1) / mask.sum(1, keepdims=True)).tolist()

@@ -21,13 +21,10 @@ class Ollama:
         self.caller = Caller(url, {}, trusted=trusted)
         self.prefixes = PREFIXES.get(model.partition(":")[0], ("", ""))
 
-    def embed(
-        self, texts: Sequence[str], *, query: bool = False
-    ) -> Sequence[Sequence[float]]:
+    def embed(self, texts: Sequence[str], *, query: bool = False) -> Sequence[Sequence[float]]:
         before = self.prefixes[query]
         answer = self.caller.post(
-            "/api/embed",
-            {"model": self.model, "input": [before + text for text in texts]},
+            "/api/embed", {"model": self.model, "input": [before + text for text in texts]}
         )
         return vectors_of(answer.get("embeddings"), len(texts), self.caller.url)
 

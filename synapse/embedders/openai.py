@@ -17,25 +17,15 @@ class OpenAI:
     """POST {url}/embeddings, where the url ends in `/v1` as a rule."""
 
     def __init__(
-        self,
-        url: str = URL,
-        model: str = MODEL,
-        key: str | None = None,
-        trusted: str = "",
+        self, url: str = URL, model: str = MODEL, key: str | None = None, trusted: str = ""
     ) -> None:
         self.model = model
         self.name = f"openai/{model}"
         headers = {"authorization": f"Bearer {key}"} if key else {}
         self.caller = Caller(url, headers, trusted=trusted)
 
-    def embed(
-        self, texts: Sequence[str], *, query: bool = False
-    ) -> Sequence[Sequence[float]]:
-        request = {
-            "model": self.model,
-            "input": list(texts),
-            "encoding_format": "float",
-        }
+    def embed(self, texts: Sequence[str], *, query: bool = False) -> Sequence[Sequence[float]]:
+        request = {"model": self.model, "input": list(texts), "encoding_format": "float"}
         data = self.caller.post("/embeddings", request).get("data")
         try:  # each says which text it belongs to; they may come in any order
             placed = {row["index"]: row["embedding"] for row in data}  # type: ignore[union-attr]

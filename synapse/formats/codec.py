@@ -82,9 +82,7 @@ def _decoded(text: str | bytes, path: str) -> str:
     try:
         decoded = text if isinstance(text, str) else text.decode()
     except UnicodeDecodeError as error:
-        raise _invalid(
-            [f"not UTF-8: byte {error.start} cannot be read"], path
-        ) from None
+        raise _invalid([f"not UTF-8: byte {error.start} cannot be read"], path) from None
     if "\0" in decoded:
         raise _invalid([f"a NUL character at {decoded.index(chr(0))}"], path)
     return decoded
@@ -106,9 +104,7 @@ def _invalid(problems: Iterable[str], path: str = "") -> InvalidEntry:
 # -- from fields to a draft ------------------------------------------------------------------------
 
 
-def _parsed(
-    text: str, fields: Fields, start: int, path: str, namespace: str | None
-) -> Parsed:
+def _parsed(text: str, fields: Fields, start: int, path: str, namespace: str | None) -> Parsed:
     problems: list[str] = []
     body = canonical_body(text[start:])
     generation = _generation(fields, body)
@@ -126,11 +122,7 @@ def _parsed(
 
 
 def _generation(fields: Fields, body: str) -> str:
-    if (
-        "from_agent" in fields
-        or "created_at" in fields
-        or ("content" in fields and not body)
-    ):
+    if "from_agent" in fields or "created_at" in fields or ("content" in fields and not body):
         return "C"
     if "to" in fields:
         return "A"
@@ -143,23 +135,15 @@ def _generation(fields: Fields, body: str) -> str:
     return "B" if old else "A"
 
 
-def _draft(
-    fields: Fields, body: str, namespace: str | None, problems: list[str]
-) -> Draft:
+def _draft(fields: Fields, body: str, namespace: str | None, problems: list[str]) -> Draft:
     get = fields.get
     author, timestamp, id = get("from"), get("timestamp"), get("id")
     if not isinstance(author, str) or not ns.is_component(author):
         problems.append(
-            _wrong(
-                "from",
-                author,
-                "an agent's id of a-z, 0-9, '_' and '-', such as eng-backend",
-            )
+            _wrong("from", author, "an agent's id of a-z, 0-9, '_' and '-', such as eng-backend")
         )
     if not isinstance(timestamp, str) or not _is_time(timestamp):
-        problems.append(
-            _wrong("timestamp", timestamp, "a time such as 2026-02-01T01:00:00Z")
-        )
+        problems.append(_wrong("timestamp", timestamp, "a time such as 2026-02-01T01:00:00Z"))
     draft = Draft(
         body,
         _namespace(get("namespace"), namespace, problems),
@@ -189,13 +173,9 @@ def _completed(draft: Draft, fields: Fields, problems: list[str]) -> Draft:
         replaces=_ids(fields, "supersedes", problems),
         derived_from=_ids(fields, "derived_from", problems),
     )
-    texts: dict[str, Any] = {
-        field: _text(fields, name, problems) for name, field in TEXTS.items()
-    }
+    texts: dict[str, Any] = {field: _text(fields, name, problems) for name, field in TEXTS.items()}
     return draft._replace(
-        **texts,
-        scope=_scope(fields.get("scope"), problems),
-        pii=_pii(fields.get("pii"), problems),
+        **texts, scope=_scope(fields.get("scope"), problems), pii=_pii(fields.get("pii"), problems)
     )
 
 
@@ -216,9 +196,7 @@ def _namespace(value: object, implied: str | None, problems: list[str]) -> str:
         want = f"up to {ns.MAX_LEVELS} names of a-z, 0-9, '_' and '-', joined by '/'"
         problems.append(_wrong("namespace", value, want))
     elif implied is not None:
-        problems.append(
-            f"namespace {value} does not fit the place of the file, which is {implied}"
-        )
+        problems.append(f"namespace {value} does not fit the place of the file, which is {implied}")
     return str(value)
 
 
@@ -251,9 +229,7 @@ def _ttl(value: object, problems: list[str]) -> str | None:
             return "never" if parse_ttl(span) is None else span
     except InvalidEntry:
         pass
-    problems.append(
-        _wrong("ttl", value, "a number and s, m, h, d or w, such as 7d, or never")
-    )
+    problems.append(_wrong("ttl", value, "a number and s, m, h, d or w, such as 7d, or never"))
     return None
 
 
@@ -352,10 +328,7 @@ def _supersedes(ids: tuple[str, ...]) -> str:
 
 
 def _closed(front: str, body: str) -> str:
-    if (
-        len(front) > MAX_FRONT // 4
-        and len(front.encode(errors="replace")) - 4 > MAX_FRONT
-    ):
+    if len(front) > MAX_FRONT // 4 and len(front.encode(errors="replace")) - 4 > MAX_FRONT:
         raise InvalidEntry(
             f"tags, references and texts beside the body pass {MAX_FRONT >> 10} KiB together"
         )
@@ -380,9 +353,7 @@ def render_as(entry: Entry, generation: str) -> str:
     if generation in ("A", "B"):
         return render(entry) if generation == "A" else _white_paper(entry)
     if generation != "C":
-        raise InvalidEntry(
-            f"generation {generation!r} is not one of {', '.join(GENERATIONS)}"
-        )
+        raise InvalidEntry(f"generation {generation!r} is not one of {', '.join(GENERATIONS)}")
     return json.dumps(hosted_api.to_api(entry), ensure_ascii=False)
 
 
@@ -404,13 +375,9 @@ def entry_json(entry: Entry) -> dict[str, Any]:
     special = {"from": entry.author, "to": entry.to, "supersedes": entry.supersedes}
     special |= {"received": clock.iso(entry.at), "expires": None}
     special |= {"expires": clock.iso(entry.expires)} if entry.expires < NEVER else {}
-    fields = {
-        name: special[name] if name in special else getattr(entry, name)
-        for name in _JSON
-    }
+    fields = {name: special[name] if name in special else getattr(entry, name) for name in _JSON}
     return {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in fields.items()
+        name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()
     }
 
 
@@ -419,7 +386,6 @@ _BEFORE = (
     " claim derived_from"
 ).split()
 _BEHIND = (
-    "authority trust seq received expires alias claimed disputed archived staged kind"
-    " more run body"
+    "authority trust seq received expires alias claimed disputed archived staged kind more run body"
 ).split()
 _JSON = tuple(dict.fromkeys((*_BEFORE, *TEXTS.values(), *_BEHIND)))

@@ -12,13 +12,7 @@ from collections.abc import Callable
 
 from synapse.errors import InvalidEntry, NewerProtocol
 from synapse.formats.fields import FieldReader, load
-from synapse.formats.keys import (
-    SETTINGS,
-    Stray,
-    agent_table,
-    strays,
-    without_extensions,
-)
+from synapse.formats.keys import SETTINGS, Stray, agent_table, strays, without_extensions
 from synapse.model import namespace as ns
 from synapse.model.agents import Agent, Skill
 from synapse.model.entry import parse_ttl
@@ -60,9 +54,7 @@ def render_agent(agent: Agent) -> str:
         "agent": {key: value for key, value in who.items() if value not in (None, [])}
     }
     globs = (("read", agent.read), ("write", agent.write), ("notify", agent.notify))
-    blocks["subscriptions"] = {
-        name: list(values) for name, values in globs if values is not None
-    }
+    blocks["subscriptions"] = {name: list(values) for name, values in globs if values is not None}
     skills: list[Value] = [
         {
             "domain": skill.domain,
@@ -145,11 +137,7 @@ def render_settings(settings: Settings) -> str:
         }
         semantic |= {} if settings.semantic.search else {"search": False}
         fields["semantic"] = semantic
-    fields |= (
-        {}
-        if settings.reputation == REPUTATION[0]
-        else {"reputation": settings.reputation}
-    )
+    fields |= {} if settings.reputation == REPUTATION[0] else {"reputation": settings.reputation}
     for key, value in settings.other:
         fields[key] = value  # type: ignore[assignment]
     return yaml.dump(fields)
@@ -163,16 +151,12 @@ def parse_settings(text: str, path: str = "") -> Settings:
     if problems:
         texts = [problem.text for problem in problems]
         raise InvalidEntry(
-            f"{path}: {'; '.join(texts)}" if path else "; ".join(texts),
-            path=path,
-            problems=texts,
+            f"{path}: {'; '.join(texts)}" if path else "; ".join(texts), path=path, problems=texts
         )
     return settings
 
 
-def read_settings(
-    text: str, path: str, last: Settings
-) -> tuple[Settings, tuple[Stray, ...]]:
+def read_settings(text: str, path: str, last: Settings) -> tuple[Settings, tuple[Stray, ...]]:
     """Return the settings as far as they can be read, and what is wrong: where a value cannot be,
     the one of the last good settings holds, and where the text cannot be read, all of them do.
     """
@@ -195,9 +179,7 @@ def read_protocol(text: str, path: str) -> int:
     return protocol
 
 
-def _settings(
-    fields: Fields, path: str, last: Settings
-) -> tuple[Settings, list[Stray]]:
+def _settings(fields: Fields, path: str, last: Settings) -> tuple[Settings, list[Stray]]:
     """Return the settings, with those of `last` where a value cannot be, and what is wrong with
     which key.
     """
@@ -213,34 +195,24 @@ def _settings(
     default = Settings()
     settings = Settings(
         protocol=read_key(
-            "protocol",
-            lambda reader: _protocol(fields.get("protocol"), reader),
-            last.protocol,
+            "protocol", lambda reader: _protocol(fields.get("protocol"), reader), last.protocol
         ),
         name=read_key(
             "name",
-            lambda reader: (
-                reader.text("name") or reader.text("workspace") or default.name
-            ),
+            lambda reader: reader.text("name") or reader.text("workspace") or default.name,
             last.name,
         ),
         ttl=read_key("ttl", _ttls, last.ttl),
         flat=read_key("authority", _flat, last.flat),
-        staging_ttl=read_key(
-            "staging", lambda reader: _staging(reader)[0], last.staging_ttl
-        ),
-        staging_limit=read_key(
-            "staging", lambda reader: _staging(reader)[1], last.staging_limit
-        ),
+        staging_ttl=read_key("staging", lambda reader: _staging(reader)[0], last.staging_ttl),
+        staging_limit=read_key("staging", lambda reader: _staging(reader)[1], last.staging_limit),
         users=read_key("users", lambda reader: reader.pairs("users"), last.users),
         sizes=read_key("size_limits", _sizes, last.sizes),
         quota=read_key("quota", _quota, last.quota),
         hourly=read_key("hourly", _hourly, last.hourly),
         global_write=read_key("global_write", _global_write, last.global_write),
         semantic=read_key(
-            "semantic",
-            lambda reader: _semantic(fields.get("semantic"), reader),
-            last.semantic,
+            "semantic", lambda reader: _semantic(fields.get("semantic"), reader), last.semantic
         ),
         reputation=read_key("reputation", _reputation, last.reputation),
         other=tuple(  # only kept; a plain list of namespaces declares nothing here
@@ -253,11 +225,7 @@ def _settings(
 
 
 def _ttls(reader: FieldReader) -> tuple[tuple[str, str], ...]:
-    block = (
-        reader.pairs("namespaces")
-        if isinstance(reader.fields.get("namespaces"), dict)
-        else ()
-    )
+    block = reader.pairs("namespaces") if isinstance(reader.fields.get("namespaces"), dict) else ()
     pairs = tuple(dict((*block, *reader.pairs("ttl"))).items())
     reader.check(Settings(ttl=pairs))
     return pairs
@@ -266,9 +234,7 @@ def _ttls(reader: FieldReader) -> tuple[tuple[str, str], ...]:
 def _flat(reader: FieldReader) -> bool:
     authority = reader.text("authority") or "roles"
     if authority not in ("flat", "roles"):
-        reader.problems.append(
-            f"authority {authority!r} is not valid: write flat or roles"
-        )
+        reader.problems.append(f"authority {authority!r} is not valid: write flat or roles")
     return authority == "flat"
 
 
@@ -312,9 +278,7 @@ def _semantic(value: Value, above: FieldReader) -> Semantic:
         )
     names = {name: reader.text(name) or None for name in ("model", "url", "key")}
     return Semantic(
-        embedder,
-        **names,
-        search=reader.fields.get("search") is None or reader.flag("search"),
+        embedder, **names, search=reader.fields.get("search") is None or reader.flag("search")
     )
 
 
@@ -342,9 +306,7 @@ def _quota(reader: FieldReader) -> tuple[tuple[str, str], ...]:
     value = reader.fields.get("quota")
     if value is None or _off(value):
         return ()
-    pairs = (
-        reader.pairs("quota") if isinstance(value, dict) else (("default", str(value)),)
-    )
+    pairs = reader.pairs("quota") if isinstance(value, dict) else (("default", str(value)),)
     for name, text in pairs:
         if not (_off(text) or (text.isascii() and text.isdigit() and len(text) < 10)):
             reader.problems.append(
@@ -376,17 +338,13 @@ def _reputation(reader: FieldReader) -> str:
         else reader.text("reputation") or REPUTATION[0]
     )
     if mode not in REPUTATION:
-        reader.problems.append(
-            f"reputation {mode!r} is not valid: write {', '.join(REPUTATION)}"
-        )
+        reader.problems.append(f"reputation {mode!r} is not valid: write {', '.join(REPUTATION)}")
         return REPUTATION[0]
     return mode
 
 
 def _off(value: Value) -> bool:
-    return value is False or (
-        isinstance(value, str) and value.lower() in ("off", "none", "never")
-    )
+    return value is False or (isinstance(value, str) and value.lower() in ("off", "none", "never"))
 
 
 def _protocol(value: Value, reader: FieldReader) -> int:

@@ -24,9 +24,7 @@ def load(text: str, path: str) -> Fields:
             raise InvalidEntry(f"longer than {MAX_FILE >> 10} KiB")
         return yaml.load(text.removeprefix("\ufeff"), depth=_DEPTH, typed=True)
     except InvalidEntry as error:
-        raise InvalidEntry(
-            f"{prefix}{error}", path=path, problems=[str(error)]
-        ) from None
+        raise InvalidEntry(f"{prefix}{error}", path=path, problems=[str(error)]) from None
 
 
 class FieldReader:
@@ -34,11 +32,7 @@ class FieldReader:
     end."""
 
     def __init__(
-        self,
-        fields: Value,
-        path: str,
-        prefix: str = "",
-        problems: list[str] | None = None,
+        self, fields: Value, path: str, prefix: str = "", problems: list[str] | None = None
     ) -> None:
         self.path = path
         self.where = f"{path}: " if path else ""
@@ -67,12 +61,7 @@ class FieldReader:
         value = self.fields.get(name)
         if value is None or (isinstance(value, int) and not isinstance(value, bool)):
             return value
-        if (
-            isinstance(value, str)
-            and value.isascii()
-            and value.isdigit()
-            and len(value) < 10
-        ):
+        if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
             return int(value)
         self._wrong(name, "a whole number")
         return None
@@ -91,9 +80,7 @@ class FieldReader:
         items: Iterable[Value] = (
             value if isinstance(value, list) else yaml.text_of(value).split(",")
         )
-        if isinstance(value, dict) or any(
-            isinstance(item, dict | list) for item in items
-        ):
+        if isinstance(value, dict) or any(isinstance(item, dict | list) for item in items):
             self._wrong(name, "a list such as [one, two]")
             return None
         return words([yaml.text_of(item) for item in items if item is not None])
@@ -111,13 +98,9 @@ class FieldReader:
     def mappings(self, name: str) -> list[Fields]:
         value = self.fields.get(name)
         blocks = (
-            [item for item in value if isinstance(item, dict)]
-            if isinstance(value, list)
-            else []
+            [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
         )
-        if value is not None and (
-            not isinstance(value, list) or len(blocks) < len(value)
-        ):
+        if value is not None and (not isinstance(value, list) or len(blocks) < len(value)):
             self._wrong(name, "a list of blocks")
         return blocks
 

@@ -59,12 +59,7 @@ def _flat_list(text: str) -> list[Value] | None:
     items: list[Value] = []
     for item in text[1:-1].split(","):
         scalar = item.strip(" ")
-        if (
-            not scalar
-            or scalar[0] not in _ALNUM
-            or scalar[-1] == ":"
-            or scalar in NULLS
-        ):
+        if not scalar or scalar[0] not in _ALNUM or scalar[-1] == ":" or scalar in NULLS:
             return None
         items.append(scalar)
     return items
@@ -94,18 +89,10 @@ def split(text: str) -> tuple[str, int]:
     """Return the front matter of a text that begins with it, and where the rest starts."""
     opening = re.match(_FENCE, text)
     if opening is None:
-        kind = (
-            "JSON" if text.startswith("{") else "TOML" if text.startswith("+++") else ""
-        )
-        problem = (
-            f"{kind} front matter is not read" if kind else "there is no front matter"
-        )
-        raise _refused(
-            f"{problem}: begin with a line `---`, then `key: value` lines, then `---`"
-        )
-    closing = re.compile(_CLOSING).search(
-        text, opening.end(), opening.end() + MAX_FRONT + 100
-    )
+        kind = "JSON" if text.startswith("{") else "TOML" if text.startswith("+++") else ""
+        problem = f"{kind} front matter is not read" if kind else "there is no front matter"
+        raise _refused(f"{problem}: begin with a line `---`, then `key: value` lines, then `---`")
+    closing = re.compile(_CLOSING).search(text, opening.end(), opening.end() + MAX_FRONT + 100)
     if closing is None and len(text) - opening.end() <= MAX_FRONT:
         raise _refused("the front matter is not closed by a line `---`")
     front = text[opening.end() : closing.start()] if closing else ""

@@ -36,9 +36,7 @@ _BOUNDS = {
 
 
 def _bounds(block: str, whose: str) -> dict[str, str]:
-    return {
-        f"{block}.{name}": f"{meaning}: {whose}" for name, meaning in _BOUNDS.items()
-    }
+    return {f"{block}.{name}": f"{meaning}: {whose}" for name, meaning in _BOUNDS.items()}
 
 
 SETTINGS: Mapping[str, str] = {
@@ -48,8 +46,7 @@ SETTINGS: Mapping[str, str] = {
     "namespaces": "a list: other namespaces are told of; a block: as `ttl`",
     "namespaces.*": "how long entries below this pattern live",
     "ttl.*": (
-        "how long entries below this pattern live that do not say it themselves: 24h, 7d,"
-        " never"
+        "how long entries below this pattern live that do not say it themselves: 24h, 7d, never"
     ),
     "authority": "roles: as registered; flat: 60 for all but the cto",
     "staging.ttl": "how long an entry waits for review",
@@ -201,9 +198,7 @@ def strays(fields: Mapping[str, Any], table: Mapping[str, str]) -> Iterator[Stra
     return _strays(fields, _tree(table), "")
 
 
-def without_extensions(
-    fields: Mapping[str, Any], table: Mapping[str, str]
-) -> dict[str, Any]:
+def without_extensions(fields: Mapping[str, Any], table: Mapping[str, str]) -> dict[str, Any]:
     """Return the fields of a file without the keys that are an extension's, but for those at its
     top.
     """
@@ -224,9 +219,7 @@ def _pruned(value: Any, tree: Tree) -> Any:
     if not isinstance(value, Mapping) or not tree:
         return value
     names = (key for key in value if not is_extension(key, tree))
-    return {
-        key: _pruned(value[key], tree.get(key) or tree.get("*") or {}) for key in names
-    }
+    return {key: _pruned(value[key], tree.get(key) or tree.get("*") or {}) for key in names}
 
 
 def agent_table() -> dict[str, str]:

@@ -80,10 +80,7 @@ def read(text: str, path: str = "synapse.json") -> OldMail:
     )
     rows = document.get("messages") if isinstance(document, dict) else document
     if isinstance(rows, dict):  # by their ids
-        rows = [
-            {"id": id} | row if isinstance(row, dict) else row
-            for id, row in rows.items()
-        ]
+        rows = [{"id": id} | row if isinstance(row, dict) else row for id, row in rows.items()]
     if not isinstance(rows, list):
         return OldMail((), other_fields, (f"{path} holds no list of messages",))
     messages, problems = [], []
@@ -102,9 +99,7 @@ def _twice(messages: Iterable[OldMessage], path: str) -> list[str]:
     problems = []
     for message in messages:
         if by_id.setdefault(message.id, message) != message:
-            problems.append(
-                f"{path}: two different messages have the id {message.kept['id']!r}"
-            )
+            problems.append(f"{path}: two different messages have the id {message.kept['id']!r}")
         for name in named(message.kept):
             if names.setdefault(agent_id(name), name) != name:
                 problems.append(
@@ -137,9 +132,7 @@ def understood(row: Any) -> OldMessage:
     return OldMessage(
         new_id(kinds.MESSAGE, str(values["id"])),
         new_thread(values["thread"], str(values["id"])),
-        None
-        if values["parent"] is None
-        else new_id(kinds.MESSAGE, str(values["parent"])),
+        None if values["parent"] is None else new_id(kinds.MESSAGE, str(values["parent"])),
         sender,
         to,
         _URGENCY[priority.lower()],
@@ -156,9 +149,7 @@ def understood(row: Any) -> OldMessage:
 def _kept(row: Mapping[str, Any], body: str) -> dict[str, Any]:
     """Return the row as it is, without what is found again in the message: its text, unless that is
     stored otherwise."""
-    left_out = {
-        name for name in _NAMES["body"] if row.get(name) == canonical_body(body)
-    }
+    left_out = {name for name in _NAMES["body"] if row.get(name) == canonical_body(body)}
     left_out |= {"metadata"} if row.get("metadata") else set()
     fields = {name: value for name, value in row.items() if name not in left_out}
     if len(json.dumps(fields, ensure_ascii=False)) > LONGEST:
@@ -174,9 +165,7 @@ def _first(row: Mapping[str, Any], names: Sequence[str]) -> Any:
 
 def _recipients(to: Any) -> list[str]:
     names = [to] if isinstance(to, str) else list(to or ())
-    names = [
-        str(recipient).strip() for name in names for recipient in str(name).split(",")
-    ]
+    names = [str(recipient).strip() for name in names for recipient in str(name).split(",")]
     return [] if any(name.lower() in EVERYBODY for name in names) else names
 
 
@@ -198,11 +187,7 @@ def _readers(
             raise InvalidEntry("it is read, and does not say by whom")
         readers = list(to)
     return tuple(
-        dict.fromkeys(
-            name
-            for name in (*readers, *(item.agent for item in acks))
-            if name != sender
-        )
+        dict.fromkeys(name for name in (*readers, *(item.agent for item in acks)) if name != sender)
     )
 
 
@@ -214,9 +199,7 @@ def _acks(row: Mapping[str, Any], to: Sequence[str], sender: str) -> tuple[Answe
     body, at = _first(row, ("ack_body", "ack")), _first(row, ("acked_at", "ack_at"))
     if isinstance(by, list):
         return tuple(
-            _answer(item)
-            if isinstance(item, Mapping)
-            else Answer(agent_id(str(item)), body, at)
+            _answer(item) if isinstance(item, Mapping) else Answer(agent_id(str(item)), body, at)
             for item in by
         )
     if body is None and by is None and row.get("status") != "acknowledged":
@@ -231,9 +214,7 @@ def _acks(row: Mapping[str, Any], to: Sequence[str], sender: str) -> tuple[Answe
         ]
         candidates = list(to) if len(to) == 1 else readers
         if len(candidates) != 1:
-            raise InvalidEntry(
-                "it was acknowledged, and does not say by whom: add acked_by"
-            )
+            raise InvalidEntry("it was acknowledged, and does not say by whom: add acked_by")
         by = candidates[0]
     return (Answer(agent_id(str(by)), body, None if at is None else str(at)),)
 
@@ -245,9 +226,7 @@ def _answer(row: Any) -> Answer:
         raise InvalidEntry("acks is no list of agents with their answers")
     at = _first(row, ("at", "acked_at"))
     return Answer(
-        agent_id(name),
-        _first(row, ("body", "ack_body")),
-        None if at is None else str(at),
+        agent_id(name), _first(row, ("body", "ack_body")), None if at is None else str(at)
     )
 
 
@@ -255,11 +234,7 @@ def named(row: Mapping[str, Any]) -> list[str]:
     """Return the agents that a row names, as it calls them."""
     sender, to = (_first(row, _NAMES[name]) for name in ("sender", "to"))
     readers = row.get("read_by") or ()
-    return [
-        str(sender),
-        *_recipients(to),
-        *(name for name in readers if isinstance(name, str)),
-    ]
+    return [str(sender), *_recipients(to), *(name for name in readers if isinstance(name, str))]
 
 
 # -- names -----------------------------------------------------------------------------
@@ -268,8 +243,7 @@ def named(row: Mapping[str, Any]) -> list[str]:
 def agent_id(name: str) -> str:
     """Return an agent's name as an id: `Claude Code` is `claude-code`."""
     id = "".join(
-        char if char.isascii() and char.isalnum() else "-"
-        for char in name.strip().lower()
+        char if char.isascii() and char.isalnum() else "-" for char in name.strip().lower()
     ).strip("-")
     if not namespace.is_component(id):
         raise InvalidEntry(f"{name!r} cannot be the name of an agent")
@@ -299,9 +273,7 @@ def new_thread(old: Any, id: str) -> str:
 # -- out again -------------------------------------------------------------------------
 
 
-def written(
-    messages: Iterable[Message], other_fields: Mapping[str, Any] | None = None
-) -> str:
+def written(messages: Iterable[Message], other_fields: Mapping[str, Any] | None = None) -> str:
     """Return the text of the old file with these messages."""
     return json.dumps(
         {**(other_fields or {}), "messages": [row_of(message) for message in messages]},
@@ -317,9 +289,7 @@ def row_of(message: Message) -> dict[str, Any]:
     original = metadata.pop(KEPT, None)
     row = _thawed(original) if original is not None else _made(message)
     if not any(row.get(name) is not None for name in _NAMES["body"]):
-        row[next((name for name in _NAMES["body"] if name in row), "body")] = (
-            message.body
-        )
+        row[next((name for name in _NAMES["body"] if name in row), "body")] = message.body
     if metadata:
         row["metadata"] = _thawed(metadata)
     return _since(row, message)
@@ -354,18 +324,12 @@ def _since(row: dict[str, Any], message: Message) -> dict[str, Any]:
     fresh = [mark.agent for mark in message.reads if mark.agent not in readers]
     if fresh:
         before = row.get("read_by") or []
-        row["read_by"] = [
-            *(before if isinstance(before, list) else list(before)),
-            *fresh,
-        ]
+        row["read_by"] = [*(before if isinstance(before, list) else list(before)), *fresh]
     answers = [mark for mark in message.acks if mark.agent not in acks]
     if answers:
-        row["ack_body"] = (
-            answers[-1].text if row.get("ack_body") is None else row["ack_body"]
-        )
+        row["ack_body"] = answers[-1].text if row.get("ack_body") is None else row["ack_body"]
         rows = [
-            {"agent": mark.agent, "body": mark.text, "at": iso(mark.at)}
-            for mark in message.acks
+            {"agent": mark.agent, "body": mark.text, "at": iso(mark.at)} for mark in message.acks
         ]
         row["acks"], row["acked_by"] = rows, [mark.agent for mark in message.acks]
     if "status" in row and (fresh or answers):
@@ -376,6 +340,4 @@ def _since(row: dict[str, Any], message: Message) -> dict[str, Any]:
 def _thawed(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _thawed(item) for name, item in value.items()}
-    return (
-        [_thawed(item) for item in value] if isinstance(value, tuple | list) else value
-    )
+    return [_thawed(item) for item in value] if isinstance(value, tuple | list) else value

@@ -45,15 +45,11 @@ class Key(NamedTuple):
 
     @property
     def hash(self) -> bytes:
-        return bytes.fromhex(
-            sha256(self.name.encode(), b"\n" + ED25519 + self.public)[:8]
-        )
+        return bytes.fromhex(sha256(self.name.encode(), b"\n" + ED25519 + self.public)[:8])
 
     @property
     def vkey(self) -> str:
-        return (
-            f"{self.name}+{self.hash.hex()}+{b64encode(ED25519 + self.public).decode()}"
-        )
+        return f"{self.name}+{self.hash.hex()}+{b64encode(ED25519 + self.public).decode()}"
 
 
 def origin_of(first: str) -> str:
@@ -88,9 +84,7 @@ def opened(note: str, key: Key) -> Checkpoint:
     ours = [
         raw
         for match in signatures
-        if match
-        and match[1] == key.name
-        and (raw := _decoded(match[2]))[:4] == key.hash
+        if match and match[1] == key.name and (raw := _decoded(match[2]))[:4] == key.hash
     ]
     if not all(signatures) or len(ours) != 1:
         raise InvalidEntry(f"it is not signed by {key.name}")
@@ -164,6 +158,4 @@ def _ed25519() -> Any:
     return ed25519
 
 
-__all__: Sequence[str] = (
-    "Checkpoint Key key_of opened origin_of public_of sign text_of".split()
-)
+__all__: Sequence[str] = "Checkpoint Key key_of opened origin_of public_of sign text_of".split()

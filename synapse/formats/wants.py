@@ -101,11 +101,7 @@ def _bad_key(name: str | None) -> str:
 def of_mirror(declared: object, root: str) -> Want | None:
     """Return the file outside of the root that holds all mail."""
     path = declared.get("synapse_json") if isinstance(declared, Mapping) else None
-    return (
-        None
-        if path is None
-        else _outside(root, path, "all mail", "mirror.synapse_json")
-    )
+    return None if path is None else _outside(root, path, "all mail", "mirror.synapse_json")
 
 
 def of_backup(declared: object, root: str) -> Want | None:
@@ -162,19 +158,13 @@ def of_engine(engines: object, name: str) -> Want | None:
     kind, key = entry.get("kind"), f"engines.{name}"
     if ":" in str(kind):
         never = "a kind is one of the list; a program gives an engine of its own to Supervisor"
-        return Want(
-            IMPORT, f"{_shown(kind)} as an engine", SETTINGS_FILE, key, "", never
-        )
-    special = {
-        option: value for option, value in entry.items() if not _is_plain(option, value)
-    }
+        return Want(IMPORT, f"{_shown(kind)} as an engine", SETTINGS_FILE, key, "", never)
+    special = {option: value for option, value in entry.items() if not _is_plain(option, value)}
     if not special:
         return None
     url = str(special.get("base_url") or "")
     if kind not in PROVIDERS:
-        text = (
-            f"the engine {_shown(name)} of the kind {_shown(kind)} with {_shown(entry)}"
-        )
+        text = f"the engine {_shown(name)} of the kind {_shown(kind)} with {_shown(entry)}"
         return Want(START, text, SETTINGS_FILE, key)
     if "api_key" in special:
         entry = {**entry, "api_key": "(as in the file)"}
@@ -271,8 +261,7 @@ def of_team(text: str) -> Iterator[Want]:
 def _name(text: str) -> str:
     """Return a name of a file or a key as it is where it is a usual one, else quoted."""
     usual = (
-        text.isascii()
-        and text.replace("/", "").replace("-", "").replace(".", "").isidentifier()
+        text.isascii() and text.replace("/", "").replace("-", "").replace(".", "").isidentifier()
     )
     return text if usual else _shown(text)
 

@@ -39,10 +39,7 @@ def in_changelog(record: Record) -> bool:
     if record.kind == "shown":
         return bool(fields.get("run") and fields.get("ids"))
     if record.kind == "delivery":
-        return (
-            fields.get("state") in ("rendered", "held")
-            or fields.get("how") == "said so"
-        )
+        return fields.get("state") in ("rendered", "held") or fields.get("how") == "said so"
     return record.kind in CHANGELOG_KINDS
 
 
@@ -61,9 +58,7 @@ def visible_acts(
     size = limit * 4 or None
     while True:
         records = ask(size)
-        acts = (
-            _as_visible(record, reader) for record in records if in_changelog(record)
-        )
+        acts = (_as_visible(record, reader) for record in records if in_changelog(record))
         newest = list(islice((act for act in acts if act is not None), limit or None))
         if size is None or len(newest) == limit or len(records) < size:
             return newest[::-1]
@@ -79,16 +74,12 @@ def _as_visible(record: Record, reader: AgentMemory) -> Act | None:
         fields = {**record.fields, "ids": (), "may": (), "runs": ()}
         record = record._replace(fields=fields)
     if record.kind in ("delivery", "shown"):
-        ids = [
-            id for id in ids_of(record) if reader.id == OPERATOR or _may_see(reader, id)
-        ]
+        ids = [id for id in ids_of(record) if reader.id == OPERATOR or _may_see(reader, id)]
         fields = {**record.fields, "ids": ids}
         # nobody learns how much there is that it may not see
         if reader.id not in (OPERATOR, record.by):
             fields = {
-                name: value
-                for name, value in fields.items()
-                if name not in ("of", "left_out")
+                name: value for name, value in fields.items() if name not in ("of", "left_out")
             }
         return Act(record._replace(fields=fields)) if ids else None
     if reader.id not in (OPERATOR, record.by) and not _concerns(record, reader):
@@ -151,10 +142,7 @@ def ids_of(record: Record) -> list[str]:
     return (
         [record.id]
         if record.id
-        else [
-            *fields.get("ids", ()),
-            *([fields["entry"]] if fields.get("entry") else []),
-        ]
+        else [*fields.get("ids", ()), *([fields["entry"]] if fields.get("entry") else [])]
     )
 
 
@@ -186,21 +174,13 @@ def format_days(acts: Iterable[Act], cut: Callable[[str], str]) -> str:
 def sentence(act: Act) -> str:
     """Return one sentence about an act: who did what to which entry."""
     tell = _SENTENCES.get(act.record.kind)
-    return (
-        f"{act.record.by} {tell(act, act.record.fields) if tell else act.record.kind}"
-    )
+    return f"{act.record.by} {tell(act, act.record.fields) if tell else act.record.kind}"
 
 
 def _entry_sentence(act: Act, fields: Mapping[str, Any]) -> str:
     body = f": {act.entry.body.partition(chr(10))[0]}" if act.entry else ""
-    weight = (
-        "" if fields.get("priority", "info") == "info" else f"{fields['priority']} "
-    )
-    olds = (
-        f" superseding {', '.join(fields['replaces'])}"
-        if fields.get("replaces")
-        else ""
-    )
+    weight = "" if fields.get("priority", "info") == "info" else f"{fields['priority']} "
+    olds = f" superseding {', '.join(fields['replaces'])}" if fields.get("replaces") else ""
     topic = f" on {fields['topic']}" if fields.get("topic") else ""
     return f"wrote {act.record.id} {weight}{fields.get('namespace')}{topic}{olds}{body}"
 
@@ -255,13 +235,9 @@ def undo_counts(fields: Mapping[str, Any]) -> str:
         "held": "hidden again",
     }
     counts = [
-        f"{len(fields[name])} {change}"
-        for name, change in changes.items()
-        if fields.get(name)
+        f"{len(fields[name])} {change}" for name, change in changes.items() if fields.get(name)
     ]
-    reviews = (
-        [f"{len(fields['reviews'])} reviews turned"] if fields.get("reviews") else []
-    )
+    reviews = [f"{len(fields['reviews'])} reviews turned"] if fields.get("reviews") else []
     return ", ".join((*counts, *reviews))
 
 
@@ -320,11 +296,7 @@ def _review_sentence(_: Act, fields: Mapping[str, Any]) -> str:
     return f"reviewed reputations: {moves or 'nobody moved'}"
 
 
-_STATES = {
-    "offered": "was offered",
-    "rendered": "was woken by",
-    "acked": "acknowledged",
-}
+_STATES = {"offered": "was offered", "rendered": "was woken by", "acked": "acknowledged"}
 
 
 def _delivery_sentence(act: Act, fields: Mapping[str, Any]) -> str:
@@ -350,9 +322,7 @@ def _shown_sentence(act: Act, fields: Mapping[str, Any]) -> str:
     if "ids" not in fields:
         return f"was shown everything up to {cursor}"
     ids = fields["ids"]
-    total = fields.get(
-        "of", len(ids) + fields["left_out"] if "left_out" in fields else None
-    )
+    total = fields.get("of", len(ids) + fields["left_out"] if "left_out" in fields else None)
     if fields.get("run"):
         account = "" if total is None else f", {len(ids)} of {total} up to {cursor}"
         return (
@@ -362,24 +332,19 @@ def _shown_sentence(act: Act, fields: Mapping[str, Any]) -> str:
     number = ("1 entry" if len(ids) == 1 else f"{len(ids)} entries") + (
         "" if total is None else f" of {total}"
     )
-    return f"was shown {number}, up to {cursor}" + (
-        f": {', '.join(ids)}" if ids else ""
-    )
+    return f"was shown {number}, up to {cursor}" + (f": {', '.join(ids)}" if ids else "")
 
 
 def _claim_sentence(_: Act, fields: Mapping[str, Any]) -> str:
     if fields.get("end"):
         return f"gave back {fields.get('work')!r}"
-    return (
-        f"claimed {fields.get('work')!r} until {clock.seconds(fields.get('until', 0))}"
-        + _why(fields)
+    return f"claimed {fields.get('work')!r} until {clock.seconds(fields.get('until', 0))}" + _why(
+        fields
     )
 
 
 def _link_sentence(_: Act, fields: Mapping[str, Any]) -> str:
-    return (
-        f"said that {fields.get('cause')} {fields.get('type')} {fields.get('effect')}"
-    )
+    return f"said that {fields.get('cause')} {fields.get('type')} {fields.get('effect')}"
 
 
 def _refusal_sentence(_: Act, fields: Mapping[str, Any]) -> str:
@@ -403,9 +368,7 @@ _SENTENCES: Mapping[str, Any] = {
     "agent": _agent_sentence,
     "settings": lambda act, fields: "changed the settings",
     "key": _key_sentence,
-    "share": lambda act, fields: (
-        f"shared {fields.get('entry')} with {fields.get('with')}"
-    ),
+    "share": lambda act, fields: f"shared {fields.get('entry')} with {fields.get('with')}",
     "approve": _ruling_sentence("approved"),
     "reject": _ruling_sentence("rejected"),
     "vouch": _ruling_sentence("vouched for"),
@@ -428,9 +391,7 @@ _SENTENCES: Mapping[str, Any] = {
         f"noted how often {len(fields.get('counts', ()))} items were asked for"
     ),
     "refused": _refusal_sentence,
-    "quarantine": lambda act, fields: (
-        f"put {fields.get('path')} aside: {fields.get('reason')}"
-    ),
+    "quarantine": lambda act, fields: f"put {fields.get('path')} aside: {fields.get('reason')}",
     "limit": lambda act, fields: (
         f"reached its limit of {fields.get('most', 0):,} {fields.get('limit')} in an hour"
     ),

@@ -42,32 +42,23 @@ class Moment(NamedTuple):
 
 
 def recent(
-    me: AgentMemory,
-    since: When = "24h",
-    kinds: Iterable[str] = (),
-    limit: int | None = 50,
+    me: AgentMemory, since: When = "24h", kinds: Iterable[str] = (), limit: int | None = 50
 ) -> list[Moment]:
     """Return what was written lately, of all kinds or of some, newest first."""
     kind_set = frozenset(kinds) or frozenset(KINDS)
     for kind in kind_set:
         if kind not in KINDS:
-            raise InvalidEntry(
-                f"kind {kind!r} is not one of {', '.join(KINDS)}", kind=kind
-            )
+            raise InvalidEntry(f"kind {kind!r} is not one of {', '.join(KINDS)}", kind=kind)
     entries: list[Entry] = []
     if kind_set != {"message"}:
         entries += me.read(since=since)
     if "message" in kind_set:
         entries += me.read(since=since, namespace=MAIL)
-    moments = sorted(
-        (_written(entry) for entry in entries if entry.kind in kind_set), reverse=True
-    )
+    moments = sorted((_written(entry) for entry in entries if entry.kind in kind_set), reverse=True)
     return moments[:limit]
 
 
-def agent_acts(
-    me: AgentMemory, agent: str, since: When = None, limit: int = 0
-) -> list[Moment]:
+def agent_acts(me: AgentMemory, agent: str, since: When = None, limit: int = 0) -> list[Moment]:
     """Return what an agent wrote, decided and ran: the newest so many, oldest first."""
     if me.store.agent(agent) is None:
         raise me.store.unregistered(agent)
@@ -114,9 +105,7 @@ def _runs(me: AgentMemory, project: str, floor: int | None) -> Iterator[Moment]:
     if not sees_work(me.agent, "", project):
         runs = [run for run in runs if run["agent"] == me.id]
     for run in runs:
-        times = {
-            "began" + (f" for {run['parent']}" if run.get("parent") else ""): run["at"]
-        }
+        times = {"began" + (f" for {run['parent']}" if run.get("parent") else ""): run["at"]}
         times[f"ended: {run.get('status')}"] = run.get("ended_at")
         for event, at in times.items():
             if at is not None and at >= (floor or 0):

@@ -24,9 +24,7 @@ class TokenCounts:
     def __init__(self) -> None:
         self.counts: dict[str, dict[bytes, int]] = {}
 
-    def token_counts(
-        self, encoding: str, digests: Sequence[bytes]
-    ) -> Mapping[bytes, int]:
+    def token_counts(self, encoding: str, digests: Sequence[bytes]) -> Mapping[bytes, int]:
         counts = self.counts.setdefault(encoding, {})
         result = {digest: counts[digest] for digest in digests if digest in counts}
         unknown = [digest for digest in digests if digest not in result]
@@ -34,9 +32,7 @@ class TokenCounts:
             batch = unknown[start : start + 500]
             marks = ",".join("?" * len(batch))
             text = self.db.sql["token_counts"].replace("{digests}", marks)
-            result.update(
-                self.db.connection.execute(text, (encoding, *batch)).fetchall()
-            )
+            result.update(self.db.connection.execute(text, (encoding, *batch)).fetchall())
         if unknown:
             if len(counts) > COUNTED:
                 # another thread may be reading the old one
@@ -51,8 +47,6 @@ class TokenCounts:
             self.counts.setdefault(encoding, {}).update(counts)
             act.counts.append((encoding, counts))
             return
-        rows: list[tuple[object, ...]] = [
-            (digest, encoding, n) for digest, n in counts.items()
-        ]
+        rows: list[tuple[object, ...]] = [(digest, encoding, n) for digest, n in counts.items()]
         keep = partial(self.db.many, "keep_token", rows)
         self.twice(partial(self._whole, keep))

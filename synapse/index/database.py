@@ -44,8 +44,7 @@ def load_sql(name: str) -> dict[str, str]:
     statements = texts["name"]
     for label, fragment in texts["fragment"].items():
         statements = {
-            name: text.replace("{" + label + "}", fragment)
-            for name, text in statements.items()
+            name: text.replace("{" + label + "}", fragment) for name, text in statements.items()
         }
     return statements
 
@@ -97,10 +96,7 @@ class Database:
     """
 
     def __init__(
-        self,
-        path: str,
-        kind: tuple[str, str, str] = INDEX,
-        copy: sqlite3.Connection | None = None,
+        self, path: str, kind: tuple[str, str, str] = INDEX, copy: sqlite3.Connection | None = None
     ) -> None:
         self.path = path
         self.kind = kind
@@ -128,9 +124,7 @@ class Database:
             act.file = self.file
         return connection
 
-    def run(
-        self, name: str, values: object = (), **lists: Iterable[int] | str
-    ) -> sqlite3.Cursor:
+    def run(self, name: str, values: object = (), **lists: Iterable[int] | str) -> sqlite3.Cursor:
         """Run a named statement; lists of integers, or SQL for such a list, take the place of
         `{name}`.
         """
@@ -202,9 +196,7 @@ class Database:
         if isinstance(error, IndexDamaged):
             return error
         if isinstance(error, sqlite3.Error) and _code(error) in _BUSY:
-            return StoreBusy(
-                f"the index {self.path} is held by another process: {error}"
-            )
+            return StoreBusy(f"the index {self.path} is held by another process: {error}")
         if is_damage(error):
             return IndexDamaged(
                 f"the index {self.path} was damaged ({error}): it is set aside and derived"
@@ -250,14 +242,10 @@ class Database:
         run, total = self.connection.execute, sha256()
         names = [
             name
-            for (name,) in run(
-                "select name from sqlite_master where type = 'table' order by name"
-            )
+            for (name,) in run("select name from sqlite_master where type = 'table' order by name")
         ]
         for name in names:
-            if name.partition("_")[0] not in _FOR_SPEED and not name.startswith(
-                "sqlite_"
-            ):
+            if name.partition("_")[0] not in _FOR_SPEED and not name.startswith("sqlite_"):
                 columns = len(run(f'select * from "{name}" limit 0').description)
                 order = ",".join(str(i + 1) for i in range(columns))
                 cursor = run(f'select * from "{name}" order by {order}')
@@ -288,9 +276,7 @@ class Database:
         """Write the file anew, without what was deleted, and empty the log of changes."""
         try:
             self.connection.execute("vacuum")
-            busy, *_ = self.connection.execute(
-                "pragma wal_checkpoint(truncate)"
-            ).fetchone()
+            busy, *_ = self.connection.execute("pragma wal_checkpoint(truncate)").fetchone()
         except sqlite3.Error as error:
             raise self.failed(error) from error
         if busy and self.path != ":memory:":
@@ -306,10 +292,7 @@ class Database:
             self.local.act.connection = None
 
     def close(self) -> None:
-        for connection in [
-            *self.opened.values(),
-            *([self.shared] if self.shared else []),
-        ]:
+        for connection in [*self.opened.values(), *([self.shared] if self.shared else [])]:
             connection.close()
         self.opened, self.local = {}, _Thread()
 
@@ -361,9 +344,7 @@ class Database:
 
     def _version(self) -> str | None:
         try:
-            row = self.connection.execute(
-                self.sql["get_meta"], {"key": "version"}
-            ).fetchone()
+            row = self.connection.execute(self.sql["get_meta"], {"key": "version"}).fetchone()
         except sqlite3.OperationalError as error:
             if "no such table" not in str(error):
                 raise
@@ -392,9 +373,7 @@ def _fill(connection: sqlite3.Connection, raw: bytes) -> None:
         source.close()
 
 
-def open_database(
-    path: str, lock: Lock | None, kind: tuple[str, str, str] = INDEX
-) -> Database:
+def open_database(path: str, lock: Lock | None, kind: tuple[str, str, str] = INDEX) -> Database:
     """Open the file; where it is damaged, set it aside under the lock of those who add to it, and
     open a new one.
     """

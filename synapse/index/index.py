@@ -13,12 +13,7 @@ from functools import partial
 from synapse.errors import IndexDamaged, StoreCorrupt
 from synapse.index.counts import TokenCounts
 from synapse.index.database import Database, is_damage, open_database
-from synapse.index.derive.corrections import (
-    Steps,
-    corrected,
-    is_step,
-    steps_of,
-)
+from synapse.index.derive.corrections import Steps, corrected, is_step, steps_of
 from synapse.index.derive.progress import (
     Reached,
     fork_since,
@@ -44,9 +39,7 @@ FOLDERS = 500  # of which the names are kept in memory
 UNKNOWN = (-1, -1, -1)
 NO_STEPS = Steps()
 Watch = Callable[[Sequence[Record]], object]
-_INSIDE = (
-    "a snapshot is for questions: leave it before the log or the index is written to"
-)
+_INSIDE = "a snapshot is for questions: leave it before the log or the index is written to"
 
 
 class Index(TokenCounts):
@@ -359,9 +352,7 @@ class Index(TokenCounts):
         why = "a checkout?"
         if common == end < highest:
             first, last = self.db.run("lost_between", {"floor": common}).fetchone()
-            why = self.log.explain(
-                Lost(end, highest, first or 0, last or 0, reached.boot)
-            )
+            why = self.log.explain(Lost(end, highest, first or 0, last or 0, reached.boot))
         self._anew(reached._replace(seen=0))
         note_fork(self.db, reached.turn + 1, common)
         self.log.restart(common)
@@ -434,16 +425,12 @@ class Index(TokenCounts):
         of, namespace, thread = kinds.of_folder(folder)
         if thread is None:
             numbers = tuple(kinds.NUMBER[kind] for kind in of)
-            rows = self.db.run(
-                "names", {"folder": namespace, "floor": floor}, kinds=numbers
-            )
+            rows = self.db.run("names", {"folder": namespace, "floor": floor}, kinds=numbers)
         else:
             rows = self.db.run("names_in_thread", {"thread": thread, "floor": floor})
         if len(self.folders) >= FOLDERS:
             self.folders.clear()
-        names.update(
-            os.path.basename(path) if path else f"{id}.md" for id, path in rows
-        )
+        names.update(os.path.basename(path) if path else f"{id}.md" for id, path in rows)
         self.folders[folder] = (cursor, names)
         return names
 

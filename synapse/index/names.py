@@ -61,9 +61,7 @@ class Names:
         if self._keys is None and (self.version is None or self.version[-1]):
             from synapse.model.keys import Keys
 
-            self._keys = Keys(
-                (seq, json.loads(fields)) for seq, fields in self.db.run("keys")
-            )
+            self._keys = Keys((seq, json.loads(fields)) for seq, fields in self.db.run("keys"))
         return self._keys if self._keys and self._keys.last else None
 
     def reach(self, agent: Agent | None) -> Reach:
@@ -81,9 +79,7 @@ class Names:
         nids = self.covered(agent.reads)
         names = agent.names
         audiences = tuple(
-            number
-            for number, listed in lists
-            if not names.isdisjoint(listed.split(" "))
+            number for number, listed in lists if not names.isdisjoint(listed.split(" "))
         )
         return Reach(nids, audiences, self.author(agent.id))
 
@@ -173,8 +169,7 @@ def agent_from(fields: dict[str, Any]) -> Agent:
     """Return the agent that a record declares."""
     values = {name: value for name, value in fields.items() if name in Agent._fields}
     skills = tuple(
-        Skill(*skill) if isinstance(skill, list) else skill
-        for skill in values.get("skills") or ()
+        Skill(*skill) if isinstance(skill, list) else skill for skill in values.get("skills") or ()
     )
     return settled(
         Agent(**values)._replace(

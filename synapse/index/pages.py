@@ -69,9 +69,7 @@ class Loaded:
 
     # -- entries -----------------------------------------------------------------------------------
 
-    def load(
-        self, rows: Sequence[tuple[int, int, int]], now: int, reach: Reach
-    ) -> list[Entry]:
+    def load(self, rows: Sequence[tuple[int, int, int]], now: int, reach: Reach) -> list[Entry]:
         """Return the entries of these rows (seq, rec, rev), in their order, with the disputes that
         this reader sees now.
         """
@@ -115,10 +113,7 @@ class Loaded:
     def _with_peers(self, entry: Entry, now: int, reach: Reach) -> Entry:
         values = {"seq": entry.seq, "now": now, "me": reach.me}
         peers = tuple(
-            id
-            for (id,) in self.db.run(
-                "peers", values, nids=reach.nids, audiences=reach.audiences
-            )
+            id for (id,) in self.db.run("peers", values, nids=reach.nids, audiences=reach.audiences)
         )
         return entry._replace(disputed=peers)
 
@@ -185,14 +180,10 @@ class Pages(Loaded):
         nids = reach.nids
         if isinstance(nids, tuple) and reach.me != EVERYONE and mine < total * _SPARSE:
             post = self.names.number(MAIL) if values["unless"] == _MESSAGE else None
-            rows = self._lanes(
-                reach, [nid for nid in nids if nid != post], prios, values
-            )
+            rows = self._lanes(reach, [nid for nid in nids if nid != post], prios, values)
             rows |= set(self.db.run("lane_own", values, prios=prios))
             rows |= set(
-                self.db.run(
-                    "lane_addressed", values, prios=prios, audiences=reach.audiences
-                )
+                self.db.run("lane_addressed", values, prios=prios, audiences=reach.audiences)
             )
             return _newest(rows, values["limit"])
         lists = {"nids": reach.nids, "audiences": reach.audiences}
@@ -206,11 +197,7 @@ class Pages(Loaded):
         ).fetchall()
 
     def _lanes(
-        self,
-        reach: Reach,
-        within: Iterable[int],
-        prios: tuple[int, ...],
-        values: dict[str, Any],
+        self, reach: Reach, within: Iterable[int], prios: tuple[int, ...], values: dict[str, Any]
     ) -> set[tuple[int, int, int]]:
         """Return the newest of these lanes, the fullest first: where it fills the page, the others
         are read no deeper.
@@ -219,20 +206,14 @@ class Pages(Loaded):
         limit, floor = values["limit"], values["floor"]
         for prio, nid in product(reversed(prios), within):
             lane = values | {"nid": nid, "prio": prio, "floor": floor}
-            rows.update(
-                self.db.run("lane", lane, nids=reach.nids, audiences=reach.audiences)
-            )
+            rows.update(self.db.run("lane", lane, nids=reach.nids, audiences=reach.audiences))
             if len(rows) >= limit > 0:
                 rows = set(_newest(rows, limit))
                 floor = min(rows)[0]
         return rows
 
     def _filtered(
-        self,
-        reach: Reach,
-        wanted: Filter,
-        prios: tuple[int, ...],
-        values: dict[str, Any],
+        self, reach: Reach, wanted: Filter, prios: tuple[int, ...], values: dict[str, Any]
     ) -> list[tuple[int, int, int]]:
         values = values | self._values(wanted)
         within = self.names.within(wanted.namespaces)
@@ -255,10 +236,7 @@ class Pages(Loaded):
             "now": now,
             "me": reach.me,
         }
-        lists: dict[str, Numbers] = {
-            "nids": reach.nids,
-            "audiences": reach.audiences,
-        }
+        lists: dict[str, Numbers] = {"nids": reach.nids, "audiences": reach.audiences}
         # all there is: best read in one go
         if plain and not wanted.priorities and not wanted.namespaces:
             counts = self.db.run("count_since", values, **lists)
@@ -270,9 +248,7 @@ class Pages(Loaded):
             counts = self.db.run("count", values | self._values(wanted), **lists)
         return int(counts.fetchone()[0])
 
-    def _census(
-        self, reach: Reach, wanted: Filter, now: int, cursor: int
-    ) -> tuple[int, ...]:
+    def _census(self, reach: Reach, wanted: Filter, now: int, cursor: int) -> tuple[int, ...]:
         """Return how many live entries these namespaces and priorities have: those that the agent
         hears of, its own, and those of its own that it hears of. From the counts that the
         projection keeps, and what has changed since.
@@ -282,12 +258,8 @@ class Pages(Loaded):
             "prios": priority_numbers(wanted.priorities),
         }
         values = {"now": now, "cursor": cursor, "me": reach.me}
-        rows = self.db.run(
-            "census", values, nids=reach.nids, audiences=reach.audiences, **lists
-        )
-        return tuple(
-            sum(count or 0 for count in column) for column in zip(*rows, strict=True)
-        )
+        rows = self.db.run("census", values, nids=reach.nids, audiences=reach.audiences, **lists)
+        return tuple(sum(count or 0 for count in column) for column in zip(*rows, strict=True))
 
     def _values(self, wanted: Filter) -> dict[str, Any]:
         author = None if wanted.author is None else self.names.author(wanted.author)
@@ -311,9 +283,7 @@ class Pages(Loaded):
         lists = {"nids": reach.nids, "audiences": reach.audiences}
         total, _, mail = self.names.weights(reach, priority_numbers(()))
         name = "unread_paged" if mail > total * _TALKATIVE else "unread"
-        count, lapse, cursor, skipped, ahead = self.db.run(
-            name, values, **lists
-        ).fetchone()
+        count, lapse, cursor, skipped, ahead = self.db.run(name, values, **lists).fetchone()
         lapse = NEVER if lapse is None else lapse
         if cursor is None:
             in_reach, _, own_in_reach = self._census(reach, Filter(), now, NEVER)
@@ -322,9 +292,7 @@ class Pages(Loaded):
             return count - ahead, cursor, lapse
         floor, _ = self.db.run("shown", values).fetchone()
         bounds = {"floor": floor, "cursor": cursor}
-        skipped += sum(
-            change for (change,) in self.db.run("left_since", values | bounds, **lists)
-        )
+        skipped += sum(change for (change,) in self.db.run("left_since", values | bounds, **lists))
         return count - ahead + skipped, floor if skipped else cursor, lapse
 
     def unread_rows(
@@ -338,11 +306,7 @@ class Pages(Loaded):
         count, after, _ = self._unread(reach, now)
         if not count:
             return [], (0, 0, 0)
-        values = self._values(wanted) | {
-            "now": now,
-            "me": reach.me,
-            "cursor": self.cursor,
-        }
+        values = self._values(wanted) | {"now": now, "me": reach.me, "cursor": self.cursor}
         values |= {"floor": max(after, self.floor(wanted.since))}
         values |= {"limit": -1 if wanted.limit is None else wanted.limit}
         lists: dict[str, Numbers] = {
@@ -364,8 +328,6 @@ def priority_numbers(names: tuple[str, ...]) -> tuple[int, ...]:
     return tuple(sorted(RANK[name] for name in names)) if names else (0, 1, 2)
 
 
-def _newest(
-    rows: Iterable[tuple[int, int, int]], limit: int
-) -> list[tuple[int, int, int]]:
+def _newest(rows: Iterable[tuple[int, int, int]], limit: int) -> list[tuple[int, int, int]]:
     ordered = sorted(rows, reverse=True)
     return ordered if limit < 0 else ordered[:limit]

@@ -29,9 +29,7 @@ class Past(Loaded):
     __slots__ = ("_declared",)
 
     def __init__(self, live: Snapshot, cursor: int) -> None:
-        super().__init__(
-            live.db, live.names, cursor, live.mark, live.turn, live.entries
-        )
+        super().__init__(live.db, live.names, cursor, live.mark, live.turn, live.entries)
         rows: dict[str, str] = {}
         for _, text in self.db.run("past_agents", {"cursor": cursor}):
             fields = json.loads(text)
@@ -93,9 +91,7 @@ class Past(Loaded):
         return entry._replace(disputed=tuple(id for (id,) in peers))
 
 
-def past_of(
-    live: Snapshot, agent: Agent | None, at: int, until: int | None = None
-) -> Past | None:
+def past_of(live: Snapshot, agent: Agent | None, at: int, until: int | None = None) -> Past | None:
     """Return the index as of a time, and of a cursor; None where only the log can say it: records
     were taken back or are damaged, time steps back, or a mark of before showed the agent all.
     """

@@ -50,9 +50,7 @@ class Reading:
         act.snapshot = snapshot = index.current
         return snapshot
 
-    def __exit__(
-        self, kind: object, error: BaseException | None, trace: object
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         act = self.index.db.local.act
         act.depth -= 1
         if act.depth:

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from synapse.model.protocols import Log
 
 
-def snapshot_of(
-    log: Log, records: Iterable[Record], *, words: bool = False
-) -> Snapshot:
+def snapshot_of(log: Log, records: Iterable[Record], *, words: bool = False) -> Snapshot:
     """Return a snapshot of some records only: what could be known when the last was written."""
     index, records = Index(log, ":memory:"), list(records)
     index.db.many("put_void", voids_of(records))

@@ -55,13 +55,9 @@ class Snapshot(Pages):
             return None
         rec, seq = row
         if seq is None:
-            return self.staged_entry(
-                rec, self.db.run("act_at", {"seq": rec}).fetchone()[0]
-            )
+            return self.staged_entry(rec, self.db.run("act_at", {"seq": rec}).fetchone()[0])
         return self._with_peers(
-            entry_from(self.db.run("row", {"seq": seq}).fetchone()),
-            now,
-            self.names.reach(agent),
+            entry_from(self.db.run("row", {"seq": seq}).fetchone()), now, self.names.reach(agent)
         )
 
     def all(self, now: int) -> list[Entry]:
@@ -90,16 +86,8 @@ class Snapshot(Pages):
     def to_reader(self, agent: Agent, now: int, limit: int) -> list[Entry]:
         """Return the newest live info that is addressed to the agent or to a team of it."""
         reach = self.names.reach(agent)
-        values = {
-            "floor": 0,
-            "cursor": self.cursor,
-            "now": now,
-            "limit": limit,
-            "unless": -1,
-        }
-        rows = self.db.run(
-            "lane_addressed", values, prios=(2,), audiences=reach.audiences
-        )
+        values = {"floor": 0, "cursor": self.cursor, "now": now, "limit": limit, "unless": -1}
+        rows = self.db.run("lane_addressed", values, prios=(2,), audiences=reach.audiences)
         return self.load(rows.fetchall(), now, reach)
 
     def entries_under(
@@ -127,19 +115,9 @@ class Snapshot(Pages):
 
     def addressed(self, name: str, now: int) -> list[Entry]:
         """Return the live entries addressed to this name, newest first; whoever may see them."""
-        lists = [
-            num for num, listed in self.db.run("audiences") if name in listed.split(" ")
-        ]
-        values = {
-            "floor": 0,
-            "cursor": self.cursor,
-            "now": now,
-            "limit": -1,
-            "unless": -1,
-        }
-        rows = self.db.run(
-            "lane_addressed", values, prios=(0, 1, 2), audiences=lists
-        ).fetchall()
+        lists = [num for num, listed in self.db.run("audiences") if name in listed.split(" ")]
+        values = {"floor": 0, "cursor": self.cursor, "now": now, "limit": -1, "unless": -1}
+        rows = self.db.run("lane_addressed", values, prios=(0, 1, 2), audiences=lists).fetchall()
         return self.load(rows, now, self.names.reach(None))
 
     def record_fields(self, id: str) -> dict[str, Any]:
@@ -150,10 +128,7 @@ class Snapshot(Pages):
 
     def is_tainted(self, id: str) -> bool:
         """Return whether an entry is tainted, by whichever of its ids."""
-        return (
-            self.names.contained
-            and self.db.run("is_tainted", {"id": id}).fetchone() is not None
-        )
+        return self.names.contained and self.db.run("is_tainted", {"id": id}).fetchone() is not None
 
     def hidden_until(self, seq: int) -> int:
         """Return the microsecond before which an entry is not shown; 0 where it is."""
@@ -162,9 +137,7 @@ class Snapshot(Pages):
 
     def staged(self) -> list[Entry]:
         """Return what waits for review, oldest first."""
-        return [
-            self.staged_entry(rec, at) for rec, at in self.db.run("staged").fetchall()
-        ]
+        return [self.staged_entry(rec, at) for rec, at in self.db.run("staged").fetchall()]
 
     def staged_entry(self, rec: int, at: int) -> Entry:
         id, head, body = self.db.run("texts", {"rec": rec}).fetchone()
@@ -174,9 +147,7 @@ class Snapshot(Pages):
         if entry.staged:
             waits = any(waiting.id == entry.id for waiting in self.staged())
             return None if waits else Fate("rejected", "", NEVER)
-        row = self.db.run(
-            "fate", {"seq": entry.seq, "now": now, "never": NEVER}
-        ).fetchone()
+        row = self.db.run("fate", {"seq": entry.seq, "now": now, "never": NEVER}).fetchone()
         if row is not None:
             return Fate(*row)
         if entry.archived:
@@ -211,16 +182,9 @@ class Snapshot(Pages):
         """Return how many critical entries came in `blockers/`: namespace, author, count."""
         return self.db.run("blockers", {"since": since}).fetchall()
 
-    def acts(
-        self, by: str | None, ref: str | None, at: int, limit: int | None
-    ) -> list[Record]:
+    def acts(self, by: str | None, ref: str | None, at: int, limit: int | None) -> list[Record]:
         """Return who did what, newest first: entries and every act on them."""
-        values = {
-            "by": by,
-            "ref": ref,
-            "at": at,
-            "limit": -1 if limit is None else limit,
-        }
+        values = {"by": by, "ref": ref, "at": at, "limit": -1 if limit is None else limit}
         rows = self.db.run("acts", values)
         return [
             Record(seq, at, kind, by, id, json.loads(fields))
@@ -238,13 +202,8 @@ class Snapshot(Pages):
         """Return all records with this guard key, in order; seq and fields are filled in."""
         item = key.removeprefix("item:")
         run = self.db.run
-        rows = (
-            run("keyed", {"key": key}) if item == key else run("touched", {"id": item})
-        )
-        return [
-            Record(seq, 0, "", "", None, json.loads(fields), key=key)
-            for seq, fields in rows
-        ]
+        rows = run("keyed", {"key": key}) if item == key else run("touched", {"id": item})
+        return [Record(seq, 0, "", "", None, json.loads(fields), key=key) for seq, fields in rows]
 
     def keyed_since(self, key: str, floor: int, at: int, limit: int) -> list[Record]:
         """Return the newest acts with this key after a place in the log and since a time, in
@@ -313,33 +272,18 @@ class Snapshot(Pages):
             limit,
         )
         return [
-            dict(
-                zip(("entry", "agent", "run", "epoch", "state", "at"), row, strict=True)
-            )
+            dict(zip(("entry", "agent", "run", "epoch", "state", "at"), row, strict=True))
             for row in rows
         ]
 
     def _asked(
-        self,
-        name: str,
-        narrow: Iterable[str],
-        values: Mapping[str, Any],
-        limit: int | None,
+        self, name: str, narrow: Iterable[str], values: Mapping[str, Any], limit: int | None
     ) -> Iterable[Any]:
         """Return the rows of a question, through the index of the narrowest of its values."""
-        by = next(
-            (f"{name}_by_{column}" for column in narrow if values[column] is not None),
-            name,
-        )
+        by = next((f"{name}_by_{column}" for column in narrow if values[column] is not None), name)
         return self.db.run(by, {**values, "limit": -1 if limit is None else limit})
 
 
 def _run_from(row: tuple[str, str, int, int, int | None]) -> dict[str, Any]:
     fields, agent, seq, at, ended_at = row
-    return {
-        **json.loads(fields),
-        "agent": agent,
-        "seq": seq,
-        "at": at,
-        "ended_at": ended_at,
-    }
+    return {**json.loads(fields), "agent": agent, "seq": seq, "at": at, "ended_at": ended_at}

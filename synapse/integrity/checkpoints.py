@@ -15,13 +15,7 @@ from synapse.errors import Conflict, InvalidEntry, NoKey, NotFound, SynapseError
 from synapse.formats import note
 from synapse.formats.note import Checkpoint, Key
 from synapse.formats.wants import of_checkpoints, place_of_checkpoints
-from synapse.integrity.last_signed import (
-    Signed,
-    chained,
-    folder_of,
-    last_signed,
-    missed,
-)
+from synapse.integrity.last_signed import Signed, chained, folder_of, last_signed, missed
 from synapse.integrity.schedule import every_of
 from synapse.log.chain import chain_of, seq_of
 from synapse.log.disk import write_file
@@ -107,9 +101,7 @@ def warning(store: Store) -> str | None:
     )
 
 
-def compare(
-    store: Store, against: str | None = None, vkey: str | None = None
-) -> Iterator[Problem]:
+def compare(store: Store, against: str | None = None, vkey: str | None = None) -> Iterator[Problem]:
     """Yield what differs from the checkpoints that are kept, or from those of a file or folder."""
     log = store.log
     if not isinstance(log, FilesLog) or log.forked:
@@ -211,10 +203,7 @@ def _differences(log: FilesLog, checkpoints: Sequence[Checkpoint]) -> Iterator[P
 
 def _demand(store: Store, before: Signed | None) -> None:
     assert isinstance(store.log, FilesLog)
-    if (
-        before
-        and next(chained(store.log, before.size - 1, before.size), None) != before
-    ):
+    if before and next(chained(store.log, before.size - 1, before.size), None) != before:
         raise Conflict(_other(store.log.root, before), path=store.log.root)
 
 
@@ -241,9 +230,7 @@ def _own_key() -> tuple[Key, bytes]:
         return note.public_of(name, secret), secret
     except ValueError as error:
         path = os.path.join(home.operator_home(), _KEY)
-        raise NoKey(
-            f"{path} holds no key: restore it, or delete it for a new one"
-        ) from error
+        raise NoKey(f"{path} holds no key: restore it, or delete it for a new one") from error
 
 
 def _own_public() -> Key | None:

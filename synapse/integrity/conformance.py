@@ -104,20 +104,13 @@ class _Check:
         raw = self._read("synapse.yaml", MAX_DECLARED)
         if raw is None:
             if not os.path.lexists(self._full("synapse.yaml")):
-                self.add(
-                    "synapse.yaml",
-                    "is missing",
-                    "write one with the line `protocol: 1`",
-                )
+                self.add("synapse.yaml", "is missing", "write one with the line `protocol: 1`")
             return
         try:
-            self.settings = settled_settings(
-                declared.parse_settings(raw.decode(), "synapse.yaml")
-            )
+            self.settings = settled_settings(declared.parse_settings(raw.decode(), "synapse.yaml"))
         except NewerProtocol as error:
             problem = (
-                f"protocol {error.protocol} is newer than {error.known}, the newest known"
-                f" here"
+                f"protocol {error.protocol} is newer than {error.known}, the newest known here"
             )
             self.add(
                 "synapse.yaml",
@@ -144,11 +137,7 @@ class _Check:
                 continue
             self.agents[agent.id] = agent
             if f"{agent.id}.yaml" != name:
-                self.add(
-                    path,
-                    f"declares the agent {agent.id}",
-                    f"call the file {agent.id}.yaml",
-                )
+                self.add(path, f"declares the agent {agent.id}", f"call the file {agent.id}.yaml")
 
     # -- what is written ---------------------------------------------------------------
 
@@ -175,10 +164,7 @@ class _Check:
                     self._entry(path, folder)
                 else:
                     self.add(
-                        path,
-                        "is not an entry",
-                        "end its name in .md, or keep it elsewhere",
-                        "warn",
+                        path, "is not an entry", "end its name in .md, or keep it elsewhere", "warn"
                     )
 
     def _entry(self, path: str, folder: str) -> None:
@@ -195,9 +181,7 @@ class _Check:
             return
         expected_kinds, namespace, thread = kinds.of_folder(folder)
         if not (namespace if thread is None else thread):
-            self.add(
-                path, "stands in no namespace", f"put it into a folder below {folder}/"
-            )
+            self.add(path, "stands in no namespace", f"put it into a folder below {folder}/")
             return
         if kinds.is_plan(path) and raw.strip() and not raw.lstrip().startswith(b"---"):
             return  # people's own: each version of it becomes an entry beside it
@@ -205,9 +189,7 @@ class _Check:
         if draft is None:
             return
         if draft.kind not in expected_kinds:
-            self.add(
-                path, f"is of the kind {draft.kind}", "put it where its kind stands"
-            )
+            self.add(path, f"is of the kind {draft.kind}", "put it where its kind stands")
             return
         self._claim(path, draft)
         self._author(path, draft)
@@ -218,26 +200,18 @@ class _Check:
         """Return the draft that a conforming program would take; None is a finding."""
         try:
             draft = threaded(
-                codec.parse(raw, path=path, namespace=namespace).draft,
-                thread,
-                raw.decode(),
+                codec.parse(raw, path=path, namespace=namespace).draft, thread, raw.decode()
             )
             demand_envelope(check_form(draft) if draft.namespace else draft)
         except SynapseError as error:
-            self.add(
-                path,
-                _problem_of(error, path),
-                "correct it: as it is it goes to quarantine",
-            )
+            self.add(path, _problem_of(error, path), "correct it: as it is it goes to quarantine")
             return None
         self.references += [
             (path, id) for id in (*draft.related, *draft.replaces, *draft.derived_from)
         ]
         if not draft.namespace:
             self.add(
-                path,
-                "namespace is missing",
-                "name the namespace: an inbox has none of its own",
+                path, "namespace is missing", "name the namespace: an inbox has none of its own"
             )
             return None
         return draft
@@ -260,17 +234,13 @@ class _Check:
         else:
             self.ids[draft.id] = path
             if name not in (f"{draft.id}.md", "plan.md"):
-                self.add(
-                    path, f"holds {draft.id}", f"call the file {draft.id}.md", "warn"
-                )
+                self.add(path, f"holds {draft.id}", f"call the file {draft.id}.md", "warn")
 
     def _author(self, path: str, draft: Draft) -> None:
         agent = self.agents.get(draft.author)
         if agent is None:
             advice = f"declare it in agents/{draft.author}.yaml, or it is heard without authority"
-            self.add(
-                path, f"its author {draft.author} is not registered", advice, "warn"
-            )
+            self.add(path, f"its author {draft.author} is not registered", advice, "warn")
             return
         try:
             may_write(agent, draft.namespace, self.settings)
@@ -283,9 +253,7 @@ class _Check:
         for agent in self._names("inbox"):
             path = f"inbox/{agent}"
             if not self._folder(path):
-                self.add(
-                    path, "is not a drop box", "keep only folders named for agents here"
-                )
+                self.add(path, "is not a drop box", "keep only folders named for agents here")
             elif not ns.is_component(agent):
                 self.add(path, "is not the id of an agent", "use a-z, 0-9, '_' and '-'")
             else:
@@ -317,9 +285,7 @@ class _Check:
             return
         if draft.author != agent:
             self.add(
-                path,
-                f"says from: {draft.author} in the box of {agent}",
-                f"write from: {agent}",
+                path, f"says from: {draft.author} in the box of {agent}", f"write from: {agent}"
             )
         else:
             self._author(path, draft)
@@ -337,14 +303,9 @@ class _Check:
                 self.ids.setdefault(page.id, path)
                 if not page.whole:
                     self.add(
-                        path,
-                        f"{page.id} is not what its marker says",
-                        "restore it from a backup",
+                        path, f"{page.id} is not what its marker says", "restore it from a backup"
                     )
-            if (
-                b"".join(block(page.id, page.text) for page in blocks if page.whole)
-                != raw
-            ):
+            if b"".join(block(page.id, page.text) for page in blocks if page.whole) != raw:
                 self.add(
                     path,
                     "holds text outside of its markers, which nobody reads",
@@ -361,19 +322,11 @@ class _Check:
                 torn = True
                 continue
             if torn and record.kind != "seal":
-                self.add(
-                    path,
-                    "no seal follows a line that cannot be read",
-                    "run `synapse verify`",
-                )
+                self.add(path, "no seal follows a line that cannot be read", "run `synapse verify`")
             torn = False
             proof, head, _ = split(raw)
             if record.seq != seq + 1:
-                self.add(
-                    path,
-                    f"record {record.seq} follows record {seq}",
-                    "run `synapse verify`",
-                )
+                self.add(path, f"record {record.seq} follows record {seq}", "run `synapse verify`")
             elif link(chain, head) != proof:
                 self.add(
                     path,
@@ -385,35 +338,25 @@ class _Check:
                 and sha256(record.text.encode(errors="replace")) != record.sha
             ):
                 self.add(
-                    path,
-                    f"the text of record {record.seq} was changed",
-                    "run `synapse verify`",
+                    path, f"the text of record {record.seq} was changed", "run `synapse verify`"
                 )
             seq, chain = record.seq, proof
             self._known(record)
         if torn:
             self.add(
-                "journal",
-                "ends in a line that cannot be read",
-                "the next write seals it",
-                "warn",
+                "journal", "ends in a line that cannot be read", "the next write seals it", "warn"
             )
 
     def _known(self, record: Record) -> None:
         if record.kind == "entry" and record.id:
             if why := unplaced(record):
-                self.add(
-                    "journal", f"record {record.seq}: {why}", "run `synapse verify`"
-                )
+                self.add("journal", f"record {record.seq}: {why}", "run `synapse verify`")
                 return
             path = path_of(record)
             self.journalled[path] = record.sha
             self.ids[record.id] = path
             self.lives[record.id] = live_path(record)
-        elif (
-            record.kind == "approve"
-            and (id := record.fields.get("entry")) in self.lives
-        ):
+        elif record.kind == "approve" and (id := record.fields.get("entry")) in self.lives:
             self.journalled[self.lives[id]] = self.journalled[self.ids[id]]
             self.ids[id] = self.lives[id]
 
@@ -440,17 +383,13 @@ class _Check:
 
     def _names(self, folder: str) -> list[str]:
         """Return the names in a folder, in order, hidden files left out."""
-        return sorted(
-            name for name in os.listdir(self._full(folder)) if not name.startswith(".")
-        )
+        return sorted(name for name in os.listdir(self._full(folder)) if not name.startswith("."))
 
     def _folder(self, path: str) -> bool:
         """Return whether a folder is there; a link in its place is a finding."""
         if os.path.islink(self._full(path)):
             self.add(
-                path,
-                "is a symbolic link",
-                "put the folder itself there: links are not followed",
+                path, "is a symbolic link", "put the folder itself there: links are not followed"
             )
             return False
         return os.path.isdir(self._full(path))
@@ -461,9 +400,7 @@ class _Check:
         if not stat.S_ISREG(status.st_mode):
             kind = "symbolic link" if stat.S_ISLNK(status.st_mode) else "special file"
             kind = "folder" if stat.S_ISDIR(status.st_mode) else kind
-            self.add(
-                path, f"is a {kind}", "put a plain file there: nothing else is read"
-            )
+            self.add(path, f"is a {kind}", "put a plain file there: nothing else is read")
         elif status.st_nlink > 1:
             self.add(
                 path,
@@ -479,9 +416,7 @@ class _Check:
     def _read(self, path: str, limit: int) -> bytes | None:
         if not os.path.lexists(self._full(path)) or not self._regular(path, limit):
             return None
-        fd = os.open(
-            self._full(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        )
+        fd = os.open(self._full(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(fd, "rb") as file:
             return file.read(limit)
 

@@ -57,9 +57,6 @@ def missed(store: Store) -> Signed | None:
     if not isinstance(log, FilesLog) or log.forked:
         return None
     signed = last_signed(log.root)
-    if (
-        signed is None
-        or next(chained(log, signed.size - 1, signed.size), None) == signed
-    ):
+    if signed is None or next(chained(log, signed.size - 1, signed.size), None) == signed:
         return None
     return signed

@@ -25,15 +25,7 @@ from synapse.system.plain_files import open_file
 from synapse.trust.persons import persons_alone
 
 # Files of entries, and what the operator writes: they stay, and are named where they hold the text.
-_KEPT = (
-    "entries/",
-    "messages/",
-    "knowledge/",
-    "staging/",
-    "archive/",
-    "agents/",
-    "prompts/",
-)
+_KEPT = ("entries/", "messages/", "knowledge/", "staging/", "archive/", "agents/", "prompts/")
 _OWN = ("journal/", ".index/brain.db", ".index/vectors.db")
 _LARGEST = 256 << 20
 
@@ -57,9 +49,7 @@ def redact(store: Store, id: str, reason: str) -> Redacted:
             f" the head of its line, which the chain covers; file it away instead"
         )
     sha = record.sha or sha256((record.text or "").encode())
-    act = Record.new(
-        "redact", OPERATOR, {"entry": record.id, "sha": sha, "reason": reason}
-    )
+    act = Record.new("redact", OPERATOR, {"entry": record.id, "sha": sha, "reason": reason})
     store.write(act, once=f"redact:{record.id}")
     entry = entry_of(record)
     also, heads = _repeats(store, entry) if record.text is not None else ((), ())
@@ -102,10 +92,7 @@ def _repeats(store: Store, entry: Entry) -> tuple[tuple[str, ...], tuple[int, ..
             records.append(record.seq)
         if record.kind != "entry" or record.text is None or record.id == entry.id:
             continue
-        sources = (
-            *record.fields.get("derived_from", ()),
-            *record.fields.get("replaces", ()),
-        )
+        sources = (*record.fields.get("derived_from", ()), *record.fields.get("replaces", ()))
         raw = record.text.encode()
         if record.id and (entry.id in sources or erased(raw, needles) != raw):
             entries.append(record.id)
@@ -147,7 +134,5 @@ def _files(root: str) -> Iterator[str]:
             plan = path.startswith("entries/projects/") and name == "plan.md"
             if path.startswith(_OWN) or (path.startswith(_KEPT) and not plan):
                 continue
-            if path != "synapse.yaml" and stat.S_ISREG(
-                os.lstat(f"{root}/{path}").st_mode
-            ):
+            if path != "synapse.yaml" and stat.S_ISREG(os.lstat(f"{root}/{path}").st_mode):
                 yield os.path.join(root, path)

@@ -22,19 +22,13 @@ from synapse.model.results import Problem, Report
 from synapse.store import Store
 from synapse.system.digest import sha256
 
-_CANNOT = (
-    "cannot be put back from here: name a copy with --from, or accept the loss with"
-    " --give-up"
-)
+_CANNOT = "cannot be put back from here: name a copy with --from, or accept the loss with --give-up"
 # seconds; by then a file is where it belongs, or its writer is known to be dead
 _PATIENCE = 2.5
 
 
 def verify(
-    store: Store,
-    head: str | None = None,
-    against: str | None = None,
-    key: str | None = None,
+    store: Store, head: str | None = None, against: str | None = None, key: str | None = None
 ) -> Report:
     """Prove the journal's chain and every file against it. A file that is on its way is waited for;
     what a writer who died left undone is done.
@@ -115,11 +109,7 @@ def _unsigned(store: Store, claimed: bool) -> Iterator[Problem]:
 
 
 def repair(
-    store: Store,
-    *,
-    dry_run: bool = False,
-    source: str | None = None,
-    give_up: bool = False,
+    store: Store, *, dry_run: bool = False, source: str | None = None, give_up: bool = False
 ) -> Report:
     """Put lines back as the chain proves them and files as the journal has them, and record what
     was done; then what `verify` still finds. A dry run writes nothing and says what it would do.
@@ -145,9 +135,7 @@ def repair(
     return report._replace(mended=tuple(repaired), notes=tuple(notes))
 
 
-def _findings(
-    log: FilesLog, source: str | None
-) -> list[tuple[Stretch, bytes | None, str]]:
+def _findings(log: FilesLog, source: str | None) -> list[tuple[Stretch, bytes | None, str]]:
     """Return what of the journal is damaged, what stood there, and how that is known."""
     stretches = log.journal.stretches()
     seqs = {seq for stretch in stretches for seq in stretch.seqs}
@@ -162,9 +150,7 @@ def _findings(
     return findings
 
 
-def _repair_lines(
-    store: Store, log: FilesLog, source: str | None, give_up: bool
-) -> list[str]:
+def _repair_lines(store: Store, log: FilesLog, source: str | None, give_up: bool) -> list[str]:
     """Put damaged lines back; give up the others where that is wanted. Return what was done."""
     notes: list[str] = []
     given_up: list[list[object]] = []
@@ -199,8 +185,7 @@ def _undeclared(store: Store, log: FilesLog) -> Iterator[Problem]:
         declared = snap.declared
     if store.unnoticed("synapse.yaml"):
         yield Problem(
-            "synapse.yaml",
-            "was edited since it was last read; the next read takes it in",
+            "synapse.yaml", "was edited since it was last read; the next read takes it in"
         )
     paths = {f"agents/{id}.yaml": id for id in declared}
     for path in sorted({*paths, *log.declared()}):
@@ -213,8 +198,7 @@ def _undeclared(store: Store, log: FilesLog) -> Iterator[Problem]:
             yield Problem(path, str(error).removeprefix(f"{path} "))
             continue
         if agent is None or (
-            sha256(raw) != declared.sha(agent.id)
-            and raw != render_agent(agent).encode()
+            sha256(raw) != declared.sha(agent.id) and raw != render_agent(agent).encode()
         ):
             yield Problem(
                 path,

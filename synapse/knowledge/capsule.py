@@ -48,9 +48,7 @@ class Common(NamedTuple):
     year: str
 
 
-def capsule(
-    hits: Sequence[Hit], found: int, query: str, limit: int, version: int
-) -> Capsule:
+def capsule(hits: Sequence[Hit], found: int, query: str, limit: int, version: int) -> Capsule:
     """Return the best hits that fit into `limit` bytes. A hit that does not fit is passed over for
     a shorter one after it; of the best hit a part is shown."""
     if not hits:
@@ -75,9 +73,7 @@ def capsule(
         + "".join(included.values())
         + (foot if len(included) < found else "")
     )
-    return Capsule(
-        text, tuple(hits[position].entry for position in included), found, version
-    )
+    return Capsule(text, tuple(hits[position].entry for position in included), found, version)
 
 
 def _fitting(texts: Sequence[str], room: int) -> dict[int, str]:
@@ -101,9 +97,7 @@ def short(entry: Entry) -> str:
 
 def short_id(id: str) -> str:
     head, mark, digits = id.partition("_")
-    return (
-        f"{head}{mark}{digits[:DIGITS]}" if mark and not head.startswith("syn-") else id
-    )
+    return f"{head}{mark}{digits[:DIGITS]}" if mark and not head.startswith("syn-") else id
 
 
 def digest(entry: Entry) -> str:
@@ -122,11 +116,7 @@ def _where(entry: Entry) -> tuple[str, ...]:
 
 
 def _item(entry: Entry, common: Common, quote: str) -> str:
-    own = [
-        mine
-        for mine, theirs in zip(_where(entry), common.where, strict=True)
-        if mine != theirs
-    ]
+    own = [mine for mine, theirs in zip(_where(entry), common.where, strict=True) if mine != theirs]
     disputed = f" disputed with {', '.join(entry.disputed)}" if entry.disputed else ""
     own += ["archived"] if entry.archived else []
     apart = f" ({', '.join(own)})" if own else ""
@@ -134,10 +124,7 @@ def _item(entry: Entry, common: Common, quote: str) -> str:
     at, day = seconds(entry.at)[:16], minted(entry.id)
     in_id = day and day[0] == at[:10]
     time = at[11:] if in_id else at.removeprefix(f"{common.year}-")
-    return (
-        f"- {short(entry)} {block.named(entry.author)}"
-        f" {time}{apart}{disputed}\n  > {quote}\n"
-    )
+    return f"- {short(entry)} {block.named(entry.author)} {time}{apart}{disputed}\n  > {quote}\n"
 
 
 def _quote(hit: Hit, words: frozenset[str]) -> str:

@@ -59,9 +59,7 @@ def remember(
         "confidence": _share("confidence", confidence),
     }
     draft = _draft(me, fact, FACT, scope, cites, {**own, "source": source}, id)
-    draft = draft._replace(
-        ttl=ttl, replaces=words(supersedes), addressees=addressees(to)
-    )
+    draft = draft._replace(ttl=ttl, replaces=words(supersedes), addressees=addressees(to))
     return me.write(draft, once=once, unless=unless)
 
 
@@ -84,12 +82,7 @@ def atom(
     """Keep a unit of cause and effect: somebody or something does this, with that outcome and these
     consequences.
     """
-    texts = {
-        "subject": subject,
-        "action": action,
-        "outcome": outcome,
-        "consequences": consequences,
-    }
+    texts = {"subject": subject, "action": action, "outcome": outcome, "consequences": consequences}
     texts = {name: " ".join(text.split()) for name, text in texts.items()}
     for name in ("subject", "action", "outcome"):
         if not texts[name]:
@@ -107,17 +100,11 @@ def sentence(parts: dict[str, str]) -> str:
 
 @checked
 def link(
-    me: AgentMemory,
-    cause: str,
-    effect: str,
-    type: str = "causes",
-    strength: float = 0.5,
+    me: AgentMemory, cause: str, effect: str, type: str = "causes", strength: float = 0.5
 ) -> Link:
     """Say what one atom does to another; what was said of the pair before no longer counts."""
     if type not in LINK_TYPES:
-        raise InvalidEntry(
-            f"link type {type!r} is not one of {', '.join(LINK_TYPES)}", type=type
-        )
+        raise InvalidEntry(f"link type {type!r} is not one of {', '.join(LINK_TYPES)}", type=type)
     ends = [_entry_of_kind(me, id, (ATOM,)).id for id in (cause, effect)]
     if ends[0] == ends[1]:
         raise InvalidEntry("an atom is not linked to itself", id=ends[0])
@@ -127,16 +114,9 @@ def link(
     for record in links_of(me, ends[0]):
         if (record.cause, record.effect) == (ends[0], ends[1]):
             author = me.store.agent(record.by)
-            may_overrule(
-                agent, record.by, author, me.store.settings, "say this link anew"
-            )
+            may_overrule(agent, record.by, author, me.store.settings, "say this link anew")
     me.writer.act(
-        "link",
-        cause=ends[0],
-        effect=ends[1],
-        type=type,
-        strength=float(strength),
-        ids=ends,
+        "link", cause=ends[0], effect=ends[1], type=type, strength=float(strength), ids=ends
     )
     return next(
         existing
@@ -151,9 +131,7 @@ def links_of(me: AgentMemory, id: str) -> list[Link]:
     own = _entry_of_kind(me, id, (ATOM,)).id
     with me.store.snapshot() as snap:
         rows = links(snap, own)
-    return [
-        row for row in rows if sees(me, row.effect if row.cause == own else row.cause)
-    ]
+    return [row for row in rows if sees(me, row.effect if row.cause == own else row.cause)]
 
 
 @checked
@@ -204,9 +182,7 @@ def harvest(me: AgentMemory, message: Entry) -> list[Entry]:
     """
     if message.kind != MESSAGE or message.author != me.id:
         raise Forbidden(
-            f"{message.id} is not a message of {me.id}",
-            agent=me.id,
-            action="keep what it names",
+            f"{message.id} is not a message of {me.id}", agent=me.id, action="keep what it names"
         )
     entries = []
     for position, (tag, text) in enumerate(parse_tags(message.body)[:MOST_KEPT]):
@@ -241,16 +217,12 @@ def parse_tags(body: str) -> list[tuple[str, str]]:
             continue
         tag, _, text = line.strip().partition(" ")
         columns = [column for column in text.split("|") if column.strip()]
-        if (tag in _TAGS and text.strip()) or (
-            tag == "@atom" and len(columns) in (3, 4)
-        ):
+        if (tag in _TAGS and text.strip()) or (tag == "@atom" and len(columns) in (3, 4)):
             tags.append((tag, text.strip()))
     return tags
 
 
-def _write_tagged(
-    me: AgentMemory, message: Entry, position: int, tag: str, text: str
-) -> Entry:
+def _write_tagged(me: AgentMemory, message: Entry, position: int, tag: str, text: str) -> Entry:
     # from the message: the second time it is taken
     digest = bytes.fromhex(sha256(f"{message.id} {position}".encode()))
     how = {
@@ -279,24 +251,18 @@ def _scope_of_message(me: AgentMemory, message: Entry) -> str:
     if message.addressees != ("all",):
         return "agent"
     agent = _agent(me)
-    if (
-        authority_in(agent, "global", me.store.settings.flat)
-        >= me.store.settings.global_write
-    ):
+    if authority_in(agent, "global", me.store.settings.flat) >= me.store.settings.global_write:
         return "global"
     return f"group:{agent.groups[0]}" if len(agent.groups) == 1 else "agent"
 
 
-def summarise(
-    me: AgentMemory, messages: Sequence[Entry], text: str | None = None
-) -> Entry:
+def summarise(me: AgentMemory, messages: Sequence[Entry], text: str | None = None) -> Entry:
     """Write a fact that sums a thread up: the caller's text, or its most telling lines. It reaches
     only those who received every message."""
     if not messages:
         raise InvalidEntry("a thread without messages has nothing to sum up")
     subject = next(
-        (message.more["subject"] for message in messages if "subject" in message.more),
-        "",
+        (message.more["subject"] for message in messages if "subject" in message.more), ""
     )
     if text is None:
         statements = [Turn(message.author, message.body) for message in messages]
@@ -306,11 +272,7 @@ def summarise(
         for message in messages
         if message.addressees != ("all",)
     ]
-    to = (
-        sorted(set[str].intersection(*audiences)) or [f"agent:{me.id}"]
-        if audiences
-        else "all"
-    )
+    to = sorted(set[str].intersection(*audiences)) or [f"agent:{me.id}"] if audiences else "all"
     head = f"{subject}: " if subject else ""
     scope = "agent" if audiences else _scope_of_message(me, messages[0])
     cites = tuple(message.id for message in messages)
@@ -338,8 +300,7 @@ def place(agent: Agent, scope: str) -> str:
         return "global"
     if kind != "group":
         raise InvalidEntry(
-            f"scope {scope!r} is not valid: write agent, group, group:NAME or global",
-            scope=scope,
+            f"scope {scope!r} is not valid: write agent, group, group:NAME or global", scope=scope
         )
     names = sorted(agent.groups)
     if name and name not in names:
@@ -348,9 +309,7 @@ def place(agent: Agent, scope: str) -> str:
             agent=agent.id,
         )
     if not name and len(names) != 1:
-        which = (
-            f"is in {', '.join(names)}: write group:NAME" if names else "is in no group"
-        )
+        which = f"is in {', '.join(names)}: write group:NAME" if names else "is in no group"
         raise InvalidEntry(f"agent {agent.id} {which}", scope=scope)
     return f"groups/{name or names[0]}"
 
@@ -387,19 +346,14 @@ def _draft(
 def _agent(me: AgentMemory) -> Agent:
     agent = me.agent
     if agent is None:
-        raise Forbidden(
-            "the operator keeps no knowledge; act as an agent", action="remember"
-        )
+        raise Forbidden("the operator keeps no knowledge; act as an agent", action="remember")
     return agent
 
 
 def _entry_of_kind(me: AgentMemory, id: str, kinds: tuple[str, ...]) -> Entry:
     entry = resolve_reference(me, id)
     if entry.kind not in kinds:
-        raise NotFound(
-            f"{id} is not of the kind {' or '.join(kinds)} but {entry.kind}",
-            id=id,
-        )
+        raise NotFound(f"{id} is not of the kind {' or '.join(kinds)} but {entry.kind}", id=id)
     return entry
 
 
@@ -416,12 +370,6 @@ def _share(name: str, value: float) -> float:
 
 
 def _within(name: str, value: float, least: float, most: float) -> float:
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float)
-        or not least <= value <= most
-    ):
-        raise InvalidEntry(
-            f"{name} {value!r} is not between {least} and {most}", field=name
-        )
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+        raise InvalidEntry(f"{name} {value!r} is not between {least} and {most}", field=name)
     return value

@@ -76,14 +76,7 @@ class _Trail:
         if self.me.id in (run["agent"], OPERATOR):
             task = run.get("task")
             text = task.get("text", "") if isinstance(task, dict) else str(task or "")
-        head = Step(
-            how,
-            "run",
-            id,
-            run["agent"],
-            clock.seconds(run["at"]),
-            text.partition("\n")[0],
-        )
+        head = Step(how, "run", id, run["agent"], clock.seconds(run["at"]), text.partition("\n")[0])
         return self._walk(head, depth, lambda: self._prompt_of(run, id, depth - 1))
 
     def _walk(self, head: Step, depth: int, sources: Any) -> Step:
@@ -105,18 +98,14 @@ class _Trail:
         if entry.kind == ATOM:
             for link in links(self.snap, entry.id):
                 if link.effect == entry.id and sees(self.me, link.cause):
-                    yield self.entry(
-                        f"{link.type} it ({link.strength:g})", link.cause, depth
-                    )
+                    yield self.entry(f"{link.type} it ({link.strength:g})", link.cause, depth)
         if entry.run:
             yield self.run("written in", entry.run, depth)
 
     def _prompt_of(self, run: dict[str, Any], id: str, depth: int) -> Iterator[Step]:
         """Yield what the prompt of a run showed, and the run that spawned it."""
         rendered = [
-            delivery
-            for delivery in self.snap.deliveries(run=id)
-            if delivery["state"] == "rendered"
+            delivery for delivery in self.snap.deliveries(run=id) if delivery["state"] == "rendered"
         ]
         if rendered:
             steps = [

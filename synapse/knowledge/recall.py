@@ -43,16 +43,10 @@ def search(
     if not isinstance(query, str):
         raise InvalidQuery(f"query {query!r} is not a text")
     places = within(me, scope)
-    hits = (
-        me.search(query, limit=max(top_k, DEEP), namespace=places)
-        if places != ()
-        else Hits(())
-    )
+    hits = me.search(query, limit=max(top_k, DEEP), namespace=places) if places != () else Hits(())
     with me.store.snapshot(late=True) as snap:
         version = snap.cursor
-    result = capsule(
-        hits[:top_k], max(hits.ranked, len(hits)), query, max_capsule_bytes, version
-    )
+    result = capsule(hits[:top_k], max(hits.ranked, len(hits)), query, max_capsule_bytes, version)
     memory.used(me, [entry.id for entry in result.shown])
     return result
 
@@ -64,8 +58,7 @@ def within(me: AgentMemory, scope: str) -> tuple[str, ...] | None:
     kind, _, name = scope.partition(":") if isinstance(scope, str) else ("", "", "")
     if kind not in SCOPES or (name and kind != "group"):
         raise InvalidQuery(
-            f"scope {scope!r} is not one of {', '.join(SCOPES)}, group:NAME",
-            scope=str(scope),
+            f"scope {scope!r} is not one of {', '.join(SCOPES)}, group:NAME", scope=str(scope)
         )
     if kind == "all":
         return None
@@ -104,11 +97,7 @@ def remember(
     precondition = _expect_version(me, supersedes, version)
     try:
         return memory.remember(
-            me,
-            fact,
-            supersedes=precondition.entry.id,
-            unless=_guard(precondition),
-            **extra,
+            me, fact, supersedes=precondition.entry.id, unless=_guard(precondition), **extra
         )
     except Conflict as error:
         raise _as_conflict(me, precondition, error) from error
@@ -167,20 +156,14 @@ def _guard(seen: Seen) -> Guard:
 def _as_conflict(me: AgentMemory, seen: Seen, error: Conflict) -> Conflict:
     """Return a guard's error as a Conflict that names what changed in between."""
     return (
-        _change_conflict(me, seen)
-        if error.details.get("key") == f"item:{seen.entry.id}"
-        else error
+        _change_conflict(me, seen) if error.details.get("key") == f"item:{seen.entry.id}" else error
     )
 
 
 def _change_conflict(me: AgentMemory, seen: Seen) -> Conflict:
     entry, fate, version = seen.entry, me.fate(seen.entry.id), _version(me, seen.entry)
     change = (
-        "changed"
-        if fate is None
-        else "forgotten"
-        if fate.reason == "resolved"
-        else fate.reason
+        "changed" if fate is None else "forgotten" if fate.reason == "resolved" else fate.reason
     )
     by = ""
     if fate and fate.by:
@@ -189,8 +172,7 @@ def _change_conflict(me: AgentMemory, seen: Seen) -> Conflict:
         except NotFound:
             by = f" by {fate.by}"  # an agent
     message = (
-        f"{short(entry)} was {change}{by} since: nothing was written;"
-        f" it is at version {version}"
+        f"{short(entry)} was {change}{by} since: nothing was written; it is at version {version}"
     )
     return Conflict(message, id=entry.id, version=version)
 
@@ -204,11 +186,7 @@ def _was_done(me: AgentMemory, once: str | None) -> bool:
 
 
 def _whole(name: str, value: object, least: int, most: int) -> None:
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int)
-        or not least <= value <= most
-    ):
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise InvalidEntry(
             f"{name} {value!r} is not a whole number from {least} to {most}", field=name
         )

@@ -20,10 +20,7 @@ def _refuse_snapshot(root: str, snapshot: str) -> None:
     """Raise NotFound where this directory, which is `root` or holds it, is a snapshot: it says how
     that is restored.
     """
-    if all(
-        os.path.isfile(os.path.join(snapshot, name))
-        for name in ("manifest.json", "log.jsonl")
-    ):
+    if all(os.path.isfile(os.path.join(snapshot, name)) for name in ("manifest.json", "log.jsonl")):
         raise NotFound(
             f"{root} is of a snapshot, which is no workspace: `synapse init NEW` and"
             f" `synapse --root NEW import {snapshot}` restore it",
@@ -42,19 +39,13 @@ def open_log(
 
         return MemoryLog(clock)
     if "://" in address:
-        raise StoreError(
-            f"{address!r} is neither a directory nor memory:", address=address
-        )
+        raise StoreError(f"{address!r} is neither a directory nor memory:", address=address)
     root = os.path.expanduser(address)
     if not _is_directory(root):
         raise NotFound(f"there is no workspace at {root}; {_advice(root)}", id=root)
-    if not any(
-        os.path.exists(os.path.join(root, name)) for name in ("synapse.yaml", *_PLACES)
-    ):
+    if not any(os.path.exists(os.path.join(root, name)) for name in ("synapse.yaml", *_PLACES)):
         _refuse_snapshot(root, root)
-        raise NotFound(
-            f"{root} is a directory, but no workspace; {_advice(root)}", id=root
-        )
+        raise NotFound(f"{root} is a directory, but no workspace; {_advice(root)}", id=root)
     if os.path.basename(root) == "files":
         _refuse_snapshot(root, os.path.dirname(os.path.abspath(root)))
     try:

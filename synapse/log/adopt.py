@@ -75,9 +75,7 @@ class Scanner:
         self.seen = self._load()
         # of the threads, the next one first
         self.turns = dict.fromkeys(filter(_is_thread, self.seen))
-        self.places = dict.fromkeys(
-            folder for folder in self.seen if not _is_thread(folder)
-        )
+        self.places = dict.fromkeys(folder for folder in self.seen if not _is_thread(folder))
         self.lively = dict.fromkeys(
             sorted(self.turns, key=self.seen.__getitem__)[-LIVELY:]
         )  # the last one last
@@ -85,9 +83,7 @@ class Scanner:
         self.looked: dict[str, int] = {}  # what was read by a look that is not done yet
         self.saved, self.unsaved = 0.0, False
 
-    def look(
-        self, known: Known, now: float, *, whole: bool = False
-    ) -> Iterator[Drop | Rejected]:
+    def look(self, known: Known, now: float, *, whole: bool = False) -> Iterator[Drop | Rejected]:
         """Yield every finished file that the log does not know, in the folders that are due or in
         all of them. A folder with an unfinished one is looked at again, and every one that this
         look went through until `done` is called.
@@ -99,9 +95,7 @@ class Scanner:
             changed = self._changed(folder)
             if changed is None or changed == self.seen.get(folder):
                 continue
-            folders, names, listed = self._strangers(
-                folder, known if _is_place(folder) else None
-            )
+            folders, names, listed = self._strangers(folder, known if _is_place(folder) else None)
             for child in folders:
                 if child not in self.seen:
                     self._add(child)
@@ -222,9 +216,7 @@ class Scanner:
             names = [name for name in names if name not in old]
         names = [name for name in names if f"{folder}/{name}" not in self.seen]
         folders = {name for name in names if _is_folder(os.path.join(full, name))}
-        files = (
-            name for name in names if name.endswith(".md") and not name.startswith(".")
-        )
+        files = (name for name in names if name.endswith(".md") and not name.startswith("."))
         inside = [f"{folder}/{name}" for name in folders]
         return inside, sorted(name for name in files if name not in folders), True
 
@@ -256,15 +248,13 @@ class Scanner:
                 return None
             if status.st_nlink > 1:
                 return Rejected(
-                    path,
-                    f"it has {status.st_nlink} names (hard links); an entry has one",
+                    path, f"it has {status.st_nlink} names (hard links); an entry has one"
                 )
             if status.st_size == 0 and kinds.is_plan(path):
                 return None  # somebody begins to write it
             if status.st_size > _LIMIT:
                 return Rejected(
-                    path,
-                    f"it has {status.st_size} bytes; an entry has at most {_LIMIT}",
+                    path, f"it has {status.st_size} bytes; an entry has at most {_LIMIT}"
                 )
             raw = _read_unchanged(full, status)
         except OSError:
@@ -275,15 +265,11 @@ class Scanner:
             path, inbox, raw, Channel(inbox, status.st_uid, status.st_uid == self.owner)
         )
 
-    def _parse(
-        self, path: str, inbox: str | None, raw: bytes, channel: Channel
-    ) -> Drop | Rejected:
+    def _parse(self, path: str, inbox: str | None, raw: bytes, channel: Channel) -> Drop | Rejected:
         from synapse.formats import codec
 
         folder = os.path.dirname(path)
-        of, namespace, thread = (
-            kinds.of_folder(folder) if not inbox else ((), None, None)
-        )
+        of, namespace, thread = kinds.of_folder(folder) if not inbox else ((), None, None)
         if (
             kinds.is_plan(path)
             and not inbox
@@ -293,9 +279,7 @@ class Scanner:
             return Drop(path, channel, plain, raw.decode(), -1, plain=True)
         try:
             if namespace is not None and not (
-                ns.is_namespace(namespace)
-                if thread is None
-                else kinds.is_thread(thread)
+                ns.is_namespace(namespace) if thread is None else kinds.is_thread(thread)
             ):
                 raise InvalidEntry(
                     f"its folder is not a {'namespace' if thread is None else 'thread'}: {folder!r}"
@@ -349,15 +333,9 @@ class Scanner:
                 lines = (line.rstrip("\n").rpartition(" ") for line in file)
                 places = {name: int(changed) for name, _, changed in lines}
                 self.plans = {
-                    path: changed
-                    for path, changed in places.items()
-                    if kinds.is_plan(path)
+                    path: changed for path, changed in places.items() if kinds.is_plan(path)
                 }
-                return {
-                    folder: changed
-                    for folder, changed in places.items()
-                    if _is_place(folder)
-                }
+                return {folder: changed for folder, changed in places.items() if _is_place(folder)}
         except (OSError, ValueError):
             return {}
 
@@ -402,17 +380,10 @@ def threaded(draft: Draft, thread: str | None, text: str) -> Draft:
             f"thread {wanted_thread} does not fit the place of the file, which is {thread}"
         )
     if not (wanted_thread or thread) and "parent" in draft.more:
-        raise InvalidEntry(
-            "thread is missing: an answer names the thread that it is in"
-        )
-    identity = (
-        thread
-        or wanted_thread
-        or kinds.new_thread(bytes.fromhex(sha256(text.encode())))
-    )
+        raise InvalidEntry("thread is missing: an answer names the thread that it is in")
+    identity = thread or wanted_thread or kinds.new_thread(bytes.fromhex(sha256(text.encode())))
     return draft._replace(
-        namespace=draft.namespace or kinds.MAIL,
-        more=kinds.More({**draft.more, "thread": identity}),
+        namespace=draft.namespace or kinds.MAIL, more=kinds.More({**draft.more, "thread": identity})
     )
 
 

@@ -46,9 +46,7 @@ def encode(tail: Tail, at: int, record: Record) -> tuple[bytes, Record, Tail]:
     names = ("kind", "by", "id", "path", "once", "key")
     values = (record.kind, record.by, record.id, record.path, record.once, record.key)
     pairs = zip(names, values, strict=True)
-    texts = "".join(
-        [f',"{name}":{_quote(text)}' for name, text in pairs if text is not None]
-    )
+    texts = "".join([f',"{name}":{_quote(text)}' for name, text in pairs if text is not None])
     head = f'"seq":{seq},"at":"{moment}","day":"{day}","n":{count}{texts}'
     if record.fields:
         head += f',"f":{dumps(record.fields)}'
@@ -78,11 +76,7 @@ def _ids_minted(tail: Tail, day: str, id: str | None) -> int:
 
 def assemble(chain: str, head: bytes, text: bytes) -> bytes:
     """Return the line of these parts, as `split` takes them from it."""
-    return b'{"chain":"%b",%b%b}\n' % (
-        chain.encode(),
-        head,
-        _TEXT + text if text else b"",
-    )
+    return b'{"chain":"%b",%b%b}\n' % (chain.encode(), head, _TEXT + text if text else b"")
 
 
 def quoted(text: str) -> bytes:
@@ -106,9 +100,7 @@ def decode(raw: bytes) -> Record | None:
         got = _loads(raw.decode())
         at, get = clock.micros(got["at"]), got.get
         head = (got["seq"], at, got["kind"], got["by"], get("id"), get("f") or {})
-        return Record(
-            *head, get("text"), get("path"), get("once"), get("key"), get("sha")
-        )
+        return Record(*head, get("text"), get("path"), get("once"), get("key"), get("sha"))
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
 

@@ -62,9 +62,7 @@ class Stretch(NamedTuple):
         return f"record {first}" if first == last else f"records {first} to {last}"
 
 
-def walk(
-    lines: Iterable[tuple[bytes, Place]], seq: int, chain: str | None
-) -> Iterator[Step]:
+def walk(lines: Iterable[tuple[bytes, Place]], seq: int, chain: str | None) -> Iterator[Step]:
     """Yield every line after the record `seq`, which left this chain, each with whether it is what
     was written. Where a line is damaged, the next is believed by either of the chains that it may
     have left; behind a gap, the first line is that the next one follows from.
@@ -99,11 +97,7 @@ def walk(
 def _leads(chain: str, record: Record, raw: bytes) -> bool:
     """Return whether the next line follows from this one."""
     following = decode(raw)
-    return (
-        following is not None
-        and following.seq == record.seq + 1
-        and follows(raw, chain)
-    )
+    return following is not None and following.seq == record.seq + 1 and follows(raw, chain)
 
 
 def has_text(record: Record, raw: bytes = b"") -> bool:
@@ -139,9 +133,7 @@ def stretches(lines: Iterable[tuple[bytes, Place]]) -> Iterator[Stretch]:
         yield _stretch(waiting, waiting[-1], range(seq + 1, top + 1), chain, b"")
 
 
-def _stretch(
-    steps: list[Step], last: Step, seqs: range, chain: str, following: bytes
-) -> Stretch:
+def _stretch(steps: list[Step], last: Step, seqs: range, chain: str, following: bytes) -> Stretch:
     segment, end = (steps or [last])[0].place
     start = end - len((steps or [last])[0].raw)
     raw = b"".join(step.raw for step in steps)
@@ -208,9 +200,7 @@ def _is_proven(stretch: Stretch, lines: list[bytes]) -> bool:
     return follows(stretch.following, chain)
 
 
-def _from_others(
-    stretch: Stretch, others: dict[int, list[bytes]]
-) -> list[bytes] | None:
+def _from_others(stretch: Stretch, others: dict[int, list[bytes]]) -> list[bytes] | None:
     """Return the lines of another copy that follow from the line before the stretch."""
     lines: list[bytes] = []
     chain = stretch.before

@@ -130,9 +130,7 @@ class FilesLog(OperatorFiles):
         way through the log.
         """
         holder = self._derived().holder
-        return self.journal.these(
-            sorted({seq for seq in map(holder, ids) if seq is not None})
-        )
+        return self.journal.these(sorted({seq for seq in map(holder, ids) if seq is not None}))
 
     def at(self, seq: int) -> Record:
         record = self.journal.at(seq)
@@ -182,16 +180,14 @@ class FilesLog(OperatorFiles):
         self, ids: Collection[str], by: str, reason: str, unless: Guard | None = None
     ) -> Record:
         return self.append(
-            Record.new("archive", by, {"ids": list(ids), "reason": reason}),
-            unless=unless,
+            Record.new("archive", by, {"ids": list(ids), "reason": reason}), unless=unless
         )
 
     def restore(
         self, ids: Collection[str], by: str, reason: str, unless: Guard | None = None
     ) -> Record:
         return self.append(
-            Record.new("restore", by, {"ids": list(ids), "reason": reason}),
-            unless=unless,
+            Record.new("restore", by, {"ids": list(ids), "reason": reason}), unless=unless
         )
 
     def close(self) -> None:
@@ -331,11 +327,7 @@ class FilesLog(OperatorFiles):
         day, number = tail.day, tail.n
         if own_id and kinds.kind_of(own_id) == kinds.ENTRY and not taken(own_id):
             own = minted(own_id)
-            if (
-                own is None
-                or own[0] < day
-                or (own[0] == day and own[1] <= number + 1000)
-            ):
+            if own is None or own[0] < day or (own[0] == day and own[1] <= number + 1000):
                 return own_id
         while True:
             number += 1

@@ -64,9 +64,7 @@ def is_committed(root: str) -> bool:
     if listed is None:
         return False
     committed = dict(_blobs(listed))
-    if not committed and not _run(
-        root, "rev-list", "-n", "1", "--all", "--", "journal/"
-    ):
+    if not committed and not _run(root, "rev-list", "-n", "1", "--all", "--", "journal/"):
         return False  # git never had it, so it did not take it away
     folder = os.path.join(root, "journal")
     try:
@@ -103,9 +101,7 @@ def _blob(path: str, length: int) -> str:
 
 def _run(root: str, *words: str) -> bytes | None:
     """Return what a command of git prints; None where it fails or there is no git."""
-    environ = {
-        name: value for name, value in os.environ.items() if not name.startswith("GIT_")
-    }
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     # A tree may name where its missing objects come from, and the program to fetch them with.
     environ |= {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
     try:

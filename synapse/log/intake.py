@@ -48,13 +48,7 @@ class Intake:
             if isinstance(item, Rejected):
                 self._quarantine(item)
         drops = [item for item in items if isinstance(item, Drop)]
-        drops.sort(
-            key=lambda drop: (
-                drop.draft.timestamp or "",
-                drop.draft.id or "",
-                drop.path,
-            )
-        )
+        drops.sort(key=lambda drop: (drop.draft.timestamp or "", drop.draft.id or "", drop.path))
         for drop in drops:
             self._adopt(drop)
             if len(self.batch) >= BATCH:
@@ -78,9 +72,7 @@ class Intake:
         if entry is None:
             return
         stays = found.channel.inbox is None and not entry.staged
-        entry = entry._replace(
-            id=found.draft.id or "" if entry.trust != "unverified" else ""
-        )
+        entry = entry._replace(id=found.draft.id or "" if entry.trust != "unverified" else "")
         body = {"start": found.start} if found.start >= 0 else {"body": entry.body}
         fields = body | ({"alias": found.draft.id} if found.draft.id else {})
         self.batch[_once(found)] = Record.new(
@@ -157,11 +149,7 @@ class Intake:
         fields, guard = {"copy": digest}, unchanged(key, last.seq if last else 0)
         try:
             record = Record.new(
-                "entry",
-                entry.author,
-                fields,
-                entry,
-                key="staging" if entry.staged else key,
+                "entry", entry.author, fields, entry, key="staging" if entry.staged else key
             )
             self.log.append(
                 record,

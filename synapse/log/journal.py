@@ -174,9 +174,7 @@ class Journal(JournalReader):
             tail = self.tail
             if tail is not None and tail.start >= 0:
                 raw = os.pread(
-                    fd,
-                    min(size - tail.start, _NEWS) if size > tail.end else 74,
-                    tail.start,
+                    fd, min(size - tail.start, _NEWS) if size > tail.end else 74, tail.start
                 )
                 # the line that the tail was read from is gone
                 if raw[10:74] != tail.chain.encode():
@@ -189,9 +187,7 @@ class Journal(JournalReader):
             self.tail = tail
             # A segment is named by its first record, so the one that follows this tail has exactly
             # one name.
-            if tail.seq + 1 != self.segment and os.access(
-                self._path(tail.seq + 1), os.F_OK
-            ):
+            if tail.seq + 1 != self.segment and os.access(self._path(tail.seq + 1), os.F_OK):
                 self.segment, self.tail = self._list()[-1], None
                 continue
             if tail.end == size:

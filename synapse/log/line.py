@@ -23,11 +23,7 @@ def entry_record(record: Record, at: int, id: str, alias_free: bool) -> Record:
     if record.entry.scope in SEALED:
         _demand_envelope(record.entry)
     alias_id = record.fields.get("alias")
-    alias = (
-        alias_id
-        if alias_free and alias_id and alias_id != id and is_id(alias_id)
-        else None
-    )
+    alias = alias_id if alias_free and alias_id and alias_id != id and is_id(alias_id) else None
     timestamp = record.entry.timestamp or clock.seconds(at)
     entry = record.entry._replace(id=id, timestamp=timestamp, alias=alias)
     fields = fields_of(entry)
@@ -53,18 +49,12 @@ def _demand_envelope(entry: Entry) -> None:
 
 
 def agent_record(
-    agent: Agent,
-    by: str,
-    was: Agent | None,
-    how: str = "registered",
-    sha: str | None = None,
+    agent: Agent, by: str, was: Agent | None, how: str = "registered", sha: str | None = None
 ) -> Record:
     """Return the record that declares an agent, with what it was before, and the digest of the file
     that declares it.
     """
-    fields = {"agent": _declared(agent), "how": how} | (
-        {"was": _declared(was)} if was else {}
-    )
+    fields = {"agent": _declared(agent), "how": how} | ({"was": _declared(was)} if was else {})
     return Record.new("agent", by, fields | ({"sha": sha} if sha else {}))
 
 

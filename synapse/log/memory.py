@@ -44,18 +44,13 @@ class MemoryLog:
     ) -> Record:
         record = safe(record)
         with self.lock:
-            if (
-                once is not None
-                and (first := self._derived().first(record.by, once)) is not None
-            ):
+            if once is not None and (first := self._derived().first(record.by, once)) is not None:
                 return self.at(first)
             if unless is not None:
                 demand(unless, self._derived().keyed)
             at = clock.stamp(self.clock(), self.records[-1].at if self.records else 0)
             if record.entry is not None:
-                record = entry_record(
-                    record, at, self._claim(at, record.entry), alias_free=False
-                )
+                record = entry_record(record, at, self._claim(at, record.entry), alias_free=False)
             seq = len(self.records) + 1
             record = record._replace(seq=seq, at=at, once=once, entry=None)
             self.records.append(record)
@@ -92,9 +87,7 @@ class MemoryLog:
     def since(self, cursor: int = 0) -> Iterator[Record]:
         return iter(self.records[cursor:])
 
-    def batch(
-        self, cursor: int, limit: int, after: str = ""
-    ) -> tuple[list[Record], str]:
+    def batch(self, cursor: int, limit: int, after: str = "") -> tuple[list[Record], str]:
         records = self.records[cursor : cursor + limit]
         return records, str(records[-1].seq) if records else ""
 
@@ -129,16 +122,14 @@ class MemoryLog:
         self, ids: Collection[str], by: str, reason: str, unless: Guard | None = None
     ) -> Record:
         return self.append(
-            Record.new("archive", by, {"ids": list(ids), "reason": reason}),
-            unless=unless,
+            Record.new("archive", by, {"ids": list(ids), "reason": reason}), unless=unless
         )
 
     def restore(
         self, ids: Collection[str], by: str, reason: str, unless: Guard | None = None
     ) -> Record:
         return self.append(
-            Record.new("restore", by, {"ids": list(ids), "reason": reason}),
-            unless=unless,
+            Record.new("restore", by, {"ids": list(ids), "reason": reason}), unless=unless
         )
 
     def agents(self) -> Iterable[Agent]:
@@ -158,9 +149,7 @@ class MemoryLog:
         """Become the copy of another log."""
         with self.lock:
             self.records.extend(records)
-            numbers = [
-                own for record in self.records if (own := minted(record.id or ""))
-            ]
+            numbers = [own for record in self.records if (own := minted(record.id or ""))]
             self.day = max(numbers, default=self.day)
 
     def _claim(self, at: int, entry: Entry) -> str:

@@ -15,15 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from synapse.errors import StoreCorrupt
 from synapse.formats import codec
-from synapse.log.chain import (
-    GENESIS,
-    NOTHING,
-    chain_of,
-    decode,
-    encode,
-    follows,
-    tail_of,
-)
+from synapse.log.chain import GENESIS, NOTHING, chain_of, decode, encode, follows, tail_of
 from synapse.model import clock, kinds
 from synapse.model.entry import is_id, mint, minted
 from synapse.model.records import Record, entry_of
@@ -32,9 +24,7 @@ from synapse.system.typed import Any, NamedTuple
 
 # they speak of the places of their own history
 _SKIPPED = frozenset(("seal", "void", "merged"))
-_TEXTS = frozenset(
-    ("body", "note", "reason", "task", "asked", "origin", "agent", "was")
-)
+_TEXTS = frozenset(("body", "note", "reason", "task", "asked", "origin", "agent", "was"))
 
 
 class Sides(NamedTuple):
@@ -78,18 +68,14 @@ def sides(lines: Iterable[bytes]) -> Sides:
         else:
             remaining.append(raw)
     raws = {chain_of(raw): raw for raw in remaining if chain_of(raw) not in own}
-    while following := next(
-        (raw for raw in raws.values() if follows(raw, chain)), None
-    ):
+    while following := next((raw for raw in raws.values() if follows(raw, chain)), None):
         ours.append(following)  # it stands before the line that it follows
         chain = chain_of(following)
         del raws[chain]
     return Sides(ours, list(_placed(ours, raws)) if raws else [])
 
 
-def _placed(
-    ours: Sequence[bytes], left: dict[str, bytes]
-) -> Iterator[tuple[str, bytes]]:
+def _placed(ours: Sequence[bytes], left: dict[str, bytes]) -> Iterator[tuple[str, bytes]]:
     """Yield each line of the others behind the one that it follows, one branch after another."""
     by_seq: dict[int, list[str]] = {0: [GENESIS]}
     for raw in (*ours, *left.values()):
@@ -97,8 +83,7 @@ def _placed(
     after: dict[str, list[bytes]] = {}
     for raw in left.values():
         before = next(
-            (chain for chain in by_seq.get(_seq(raw) - 1, ()) if follows(raw, chain)),
-            None,
+            (chain for chain in by_seq.get(_seq(raw) - 1, ()) if follows(raw, chain)), None
         )
         if before is None:
             raise StoreCorrupt(
@@ -106,9 +91,7 @@ def _placed(
             )
         after.setdefault(before, []).append(raw)
     starts = [chain for chain in (GENESIS, *map(chain_of, ours)) if chain in after]
-    waiting = [
-        (chain, raw) for chain in reversed(starts) for raw in reversed(after[chain])
-    ]
+    waiting = [(chain, raw) for chain in reversed(starts) for raw in reversed(after[chain])]
     while waiting:
         before, raw = waiting.pop()
         yield before, raw
@@ -125,10 +108,7 @@ class _Way:
     """One of the other histories as far as it was gone: what its ids and places are in ours."""
 
     def __init__(
-        self,
-        floor: int,
-        ids: dict[str, str] | None = None,
-        seqs: dict[int, int] | None = None,
+        self, floor: int, ids: dict[str, str] | None = None, seqs: dict[int, int] | None = None
     ) -> None:
         self.floor = floor  # up to here it is ours
         self.ids = dict(ids or {})
@@ -161,9 +141,7 @@ class _Merge:
             self._count(_decoded(raw))
 
     def run(self) -> Merged:
-        ways = {chain_of(raw): _Way(_seq(raw)) for raw in self.found.ours} | {
-            GENESIS: _Way(0)
-        }
+        ways = {chain_of(raw): _Way(_seq(raw)) for raw in self.found.ours} | {GENESIS: _Way(0)}
         followers = Counter(before for before, _ in self.found.others)
         voided = self._voided()
         for before, raw in self.found.others:
@@ -225,9 +203,7 @@ class _Merge:
 
     def _done(self, record: Record) -> tuple[int, str | None] | None:
         """Return what ours has already by the same key of the same author, if it says the same."""
-        first = (
-            self.once.get((record.by, record.once)) if record.once is not None else None
-        )
+        first = self.once.get((record.by, record.once)) if record.once is not None else None
         return first[1:] if first and first[0] == _said(record) else None
 
     def _put(self, record: Record, at: int) -> Record:
@@ -274,20 +250,13 @@ class _Merge:
         if record.kind == "entry" and (id != record.id or path != record.path):
             self.moved.append(record)
         text = record.text
-        if (
-            record.kind == "entry"
-            and changed
-            and text is not None
-            and record.path is None
-        ):
+        if record.kind == "entry" and changed and text is not None and record.path is None:
             text, fields = _rendered(record, id or "", fields)
         fields["origin"] = _origin(raw, record)
         key = record.key
         if key and key.startswith("item:"):
             key = f"item:{way.ids.get(key[5:], key[5:])}"
-        return record._replace(
-            seq=0, id=id, fields=fields, text=text, path=path, key=key
-        )
+        return record._replace(seq=0, id=id, fields=fields, text=text, path=path, key=key)
 
     def _id(self, raw: bytes, record: Record, day: str) -> str | None:
         """Return the id that a record has in ours: its own where that is free."""
@@ -301,9 +270,7 @@ class _Merge:
     def _random(self, kind: str, seed: str) -> str:
         turn = 0
         while (
-            id := kinds.new_id(
-                kind, bytes.fromhex(sha256(f"{seed} {turn}".encode())[:12])
-            )
+            id := kinds.new_id(kind, bytes.fromhex(sha256(f"{seed} {turn}".encode())[:12]))
         ) in self.taken:
             turn += 1
         return id
@@ -322,23 +289,16 @@ def _mapped(value: Any, way: _Way, name: str = "") -> Any:
     if name == "acts" and isinstance(value, list | tuple):
         return [way.seqs.get(seq, seq) for seq in value]
     if isinstance(value, dict):
-        return {
-            way.ids.get(key, key): _mapped(item, way, key)
-            for key, item in value.items()
-        }
+        return {way.ids.get(key, key): _mapped(item, way, key) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_mapped(item, way) for item in value]
     return value
 
 
-def _rendered(
-    record: Record, id: str, fields: dict[str, Any]
-) -> tuple[str, dict[str, Any]]:
+def _rendered(record: Record, id: str, fields: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return the text of an entry under its new id, with what it refers to by their ids in ours."""
     entry = entry_of(
-        record._replace(
-            id=id, fields={**fields, "start": record.fields.get("start", 0)}
-        )
+        record._replace(id=id, fields={**fields, "start": record.fields.get("start", 0)})
     )
     text = codec.render(entry)
     return text, fields | {"start": len(text) - len(entry.body) - 1}
@@ -367,9 +327,7 @@ def _identity(raw: bytes, record: Record) -> str:
 def _said(record: Record) -> str:
     """Return what a record says, without where and when."""
     return record.sha or repr(
-        sorted(
-            (name, value) for name, value in record.fields.items() if name != "origin"
-        )
+        sorted((name, value) for name, value in record.fields.items() if name != "origin")
     )
 
 

@@ -74,9 +74,7 @@ class Mirror:
             directory = self._directory(folder)
             try:
                 permissions = self.modes[directory]
-                placed = self._place(
-                    directory, name, text, replace, mode & permissions, synced
-                )
+                placed = self._place(directory, name, text, replace, mode & permissions, synced)
                 if synced:
                     os.fsync(directory)
                 return placed
@@ -93,9 +91,7 @@ class Mirror:
         try:
             if self.written < 0:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-                self.written = plain_files.open_file(
-                    os.path.join(self.root, WRITTEN), flags
-                )
+                self.written = plain_files.open_file(os.path.join(self.root, WRITTEN), flags)
             os.write(self.written, line)
         except OSError:
             pass  # it is as disposable as the index, beside which it stands
@@ -227,13 +223,7 @@ class Mirror:
             self.written = -1
 
     def _place(
-        self,
-        directory: int,
-        name: str,
-        text: bytes,
-        replace: bool,
-        mode: int,
-        synced: bool,
+        self, directory: int, name: str, text: bytes, replace: bool, mode: int, synced: bool
     ) -> bool:
         """Write a hidden draft and name it once it is whole. A file without a name needs no
         draft, but costs a busy ext4 ten times as much, because each passes its list of orphans.
@@ -247,13 +237,7 @@ class Mirror:
             if replace:
                 os.rename(draft, name, src_dir_fd=directory, dst_dir_fd=directory)
                 return True
-            os.link(
-                draft,
-                name,
-                src_dir_fd=directory,
-                dst_dir_fd=directory,
-                follow_symlinks=False,
-            )
+            os.link(draft, name, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
             return True
         except FileExistsError:
             return False
@@ -269,11 +253,7 @@ class Mirror:
         folder, name = os.path.split(path)
         try:
             directory = self._directory(folder, create=False)
-            names = [
-                draft
-                for draft in os.listdir(directory)
-                if draft.startswith(f".{name}.")
-            ]
+            names = [draft for draft in os.listdir(directory) if draft.startswith(f".{name}.")]
         except OSError:
             return  # there is no such folder
         for draft in names:
@@ -293,9 +273,7 @@ class Mirror:
         try:
             for inner, name in enumerate(filter(None, folder.split("/"))):
                 if name in (".", ".."):
-                    raise StoreError(
-                        f"{folder}: {name!r} is not a directory of this workspace"
-                    )
+                    raise StoreError(f"{folder}: {name!r} is not a directory of this workspace")
                 if create:
                     try:
                         # for whom the folder above is for; none but the owner writes

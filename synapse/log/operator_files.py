@@ -41,9 +41,7 @@ class OperatorFiles:
         if lines and lines[0].partition(":")[2].strip() != str(PROTOCOL):
             from synapse.formats import declared
 
-            declared.read_protocol(
-                "".join(f"{line}\n" for line in lines[:1]), "synapse.yaml"
-            )
+            declared.read_protocol("".join(f"{line}\n" for line in lines[:1]), "synapse.yaml")
 
     def agents(self) -> Iterable[Agent]:
         """Yield the agents as their files say now. A file that cannot be read is left out; `doctor`
@@ -93,9 +91,7 @@ class OperatorFiles:
     def settings(self) -> Settings:
         return self.read_settings(None)[0]
 
-    def read_settings(
-        self, last: Settings | None
-    ) -> tuple[Settings, tuple[Stray, ...]]:
+    def read_settings(self, last: Settings | None) -> tuple[Settings, tuple[Stray, ...]]:
         """Return the settings as far as they can be read, and what is wrong with them: where one
         cannot be, that of the last good ones holds, else its default.
         """
@@ -112,9 +108,7 @@ class OperatorFiles:
         except UnicodeDecodeError as error:
             return last, (Stray("", f"not UTF-8: byte {error.start} cannot be read"),)
         except OSError as error:
-            raise StoreError(
-                f"synapse.yaml cannot be read: {error.strerror}"
-            ) from error
+            raise StoreError(f"synapse.yaml cannot be read: {error.strerror}") from error
         return declared.read_settings(text, "synapse.yaml", last)
 
     def signatures(self) -> dict[str, tuple[int, int, int]]:

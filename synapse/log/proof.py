@@ -62,9 +62,7 @@ class Proof:
             self._line(number, raw)
             heads.discard(f"{self.seq}:{self.chain}")
         if self.journal.view is not None:
-            self._found(
-                "journal", "holds two histories: `synapse merge` makes them one"
-            )
+            self._found("journal", "holds two histories: `synapse merge` makes them one")
         for pages_left in heads:
             self._found(
                 "journal",
@@ -76,9 +74,7 @@ class Proof:
         if self.torn and is_changed(b"".join(self.torn)):
             self._found("journal", "ends in a line whose bytes were changed")
         elif self.torn:
-            self._found(
-                "journal", "ends in a torn line; the next write seals it", mendable=True
-            )
+            self._found("journal", "ends in a torn line; the next write seals it", mendable=True)
         if self.given_up:
             self._give_up()
         self._redacted()
@@ -95,9 +91,7 @@ class Proof:
                 start = (stretch.segment, stretch.start)
                 end = (stretch.segment, stretch.start + len(stretch.raw))
                 own = {id(problem) for at, problem in self.placed if start <= at <= end}
-                self.problems = [
-                    problem for problem in self.problems if id(problem) not in own
-                ]
+                self.problems = [problem for problem in self.problems if id(problem) not in own]
 
     def _redacted(self) -> None:
         """Compare the texts that are not there with the acts that took them out."""
@@ -131,8 +125,7 @@ class Proof:
         for start in self.journal._list():
             if start != self.seq + 1:
                 self._found(
-                    "journal",
-                    f"segment {start:012d}.jsonl does not follow record {self.seq}",
+                    "journal", f"segment {start:012d}.jsonl does not follow record {self.seq}"
                 )
             offset = 0
             with open(open_file(self.journal._path(start)), "rb") as file:
@@ -169,14 +162,8 @@ class Proof:
         if record.seq != self.seq + 1:
             return f"stands after record {self.seq}: lines are missing, doubled or out of order"
         if hash_of(self.chain.encode() + head).hexdigest() != chain:
-            return (
-                "does not follow from the line before it: it, or its chain, was changed"
-            )
-        if not (
-            raw.startswith(b'{"chain":"')
-            and raw[74:76] == b'",'
-            and raw.endswith(b"}\n")
-        ):
+            return "does not follow from the line before it: it, or its chain, was changed"
+        if not (raw.startswith(b'{"chain":"') and raw[74:76] == b'",' and raw.endswith(b"}\n")):
             return "is not written as a line is: its bytes were changed"
         if record.sha is not None and record.text is not None:
             if (
@@ -275,9 +262,7 @@ class Proof:
         # an archive page is blocks and nothing else
         expected = b"".join(block(page.id, page.text) for page in pages(raw))
         if expected != raw:
-            self._differs(
-                path, "has bytes between or after its entries that do not belong there"
-            )
+            self._differs(path, "has bytes between or after its entries that do not belong there")
 
     def _differs(self, path: str, problem: str) -> None:
         self.wrong.add(path)
@@ -312,9 +297,7 @@ def mend(proof: Proof) -> tuple[list[str], list[str]]:
             files.append(file)
         elif file.state == ARCHIVED and file.page in proof.wrong:
             archived.setdefault(file.page, []).append(file)
-    texts = proof.texts(
-        [*files, *(file for page in archived.values() for file in page)]
-    )
+    texts = proof.texts([*files, *(file for page in archived.values() for file in page)])
     for file in files:
         text = texts.get(file.id)
         if text is None:
@@ -323,9 +306,7 @@ def mend(proof: Proof) -> tuple[list[str], list[str]]:
             _replace(proof.mirror, file.path, text, file.id, restored, lost)
     for path, members in archived.items():
         own = {file.id: texts[file.id] for file in members if file.id in texts}
-        proof.mirror.alone(
-            partial(_repair_page, proof.mirror, path, own, restored, lost)
-        )
+        proof.mirror.alone(partial(_repair_page, proof.mirror, path, own, restored, lost))
     return restored, lost
 
 

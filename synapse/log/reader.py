@@ -100,9 +100,7 @@ class JournalReader:
         except FileNotFoundError:
             return 0
 
-    def batch(
-        self, cursor: int, limit: int, after: str = ""
-    ) -> tuple[list[Record], str]:
+    def batch(self, cursor: int, limit: int, after: str = "") -> tuple[list[Record], str]:
         """Return the next records after the cursor, and the proof of the last of them: `holds`
         tells later whether the journal is still one that has it. `after` is the proof of the record
         at the cursor, behind which nothing is passed over unseen: a line of another history has a
@@ -139,9 +137,7 @@ class JournalReader:
         if self.view is not None or not after or after.startswith("0 "):
             return self._place(cursor)
         segment, start, _ = after.split(" ")[:3]
-        exists = int(segment) in self.starts and os.path.exists(
-            self._path(int(segment))
-        )
+        exists = int(segment) in self.starts and os.path.exists(self._path(int(segment)))
         return (int(segment), int(start)) if exists else self._place(cursor)
 
     def stretches(self) -> list[Stretch]:
@@ -179,9 +175,7 @@ class JournalReader:
             return ""
         for raw, (segment, end) in self._lines(*self._place(seq - 1)):
             if (number := seq_of(raw)) >= seq:
-                return (
-                    self._proof(segment, end - len(raw), raw) if number == seq else ""
-                )
+                return self._proof(segment, end - len(raw), raw) if number == seq else ""
         return ""
 
     def _proof(self, segment: int, start: int, raw: bytes) -> str:
@@ -206,9 +200,7 @@ class JournalReader:
             return self._holds(int(start), chain)
         if int(segment) not in self.starts or self._before(int(segment)) != int(count):
             self.starts = self._list() or [1]
-            if int(segment) not in self.starts or self._before(int(segment)) != int(
-                count
-            ):
+            if int(segment) not in self.starts or self._before(int(segment)) != int(count):
                 self._doubt()
                 return False
         length = int(size[0]) if size else 74  # an index of before has no length
@@ -260,9 +252,7 @@ class JournalReader:
     def lines(self) -> Iterator[bytes]:
         return (raw for raw, _ in self._lines(*readable(lambda: self._locate(0))))
 
-    def _lines(
-        self, segment: int, offset: int
-    ) -> Iterator[tuple[bytes, tuple[int, int]]]:
+    def _lines(self, segment: int, offset: int) -> Iterator[tuple[bytes, tuple[int, int]]]:
         """Yield the whole lines from a place on, each with the place behind it."""
         if segment == 0:
             for number, raw in enumerate((self.view or [])[offset:], offset + 1):
@@ -326,9 +316,7 @@ class JournalReader:
         if self.view is not None:
             return 0, cursor
         self.starts = starts = self._list() or self.starts
-        segment = max(
-            (start for start in starts if start <= cursor + 1), default=starts[0]
-        )
+        segment = max((start for start in starts if start <= cursor + 1), default=starts[0])
         fd = self._fd(segment)
         # from the end on: most are near it, and lines may be long
         low, high, back = 0, os.fstat(fd).st_size, 1 << 14
@@ -348,9 +336,7 @@ class JournalReader:
     def _list(self) -> list[int]:
         names = os.listdir(self.directory)
         return sorted(
-            int(name[:-6])
-            for name in names
-            if name.endswith(".jsonl") and name[:-6].isdigit()
+            int(name[:-6]) for name in names if name.endswith(".jsonl") and name[:-6].isdigit()
         )
 
     def _path(self, start: int) -> str:
@@ -381,9 +367,7 @@ class JournalReader:
         start, raw = line_before(before, os.fstat(before).st_size)
         tail = tail_of(raw, start)
         if tail is None:
-            raise StoreCorrupt(
-                f"segment {starts[-2]} of the journal ends in a torn line"
-            )
+            raise StoreCorrupt(f"segment {starts[-2]} of the journal ends in a torn line")
         return tail._replace(end=0, start=-1)
 
     def _doubt(self) -> None:

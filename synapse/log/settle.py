@@ -59,9 +59,7 @@ def follow(mirror: Mirror, records: Iterable[Record], find: Find) -> None:
                 dropped = record.path is not None and not unmasked
                 if dropped and mirror.read(path) is not None:
                     continue  # an adopted file is still where it was dropped
-                mirror.place(
-                    path, record.text.encode(), replace=unmasked, sha=record.sha
-                )
+                mirror.place(path, record.text.encode(), replace=unmasked, sha=record.sha)
         if filed:
             _file_away(mirror, find(filed))
     except (OSError, StoreError, NotFound):
@@ -86,9 +84,7 @@ def _is_unmasked(mirror: Mirror, record: Record) -> bool:
 
 
 def _placeable(find: Find, ids: Collection[str]) -> Iterator[Record]:
-    return (
-        record for record in find(ids) if record.text is not None and has_place(record)
-    )
+    return (record for record in find(ids) if record.text is not None and has_place(record))
 
 
 def _follow(mirror: Mirror, record: Record, find: Find) -> None:
@@ -109,15 +105,11 @@ def _file_away(mirror: Mirror, entries: Iterable[Record]) -> None:
     for entry in entries:
         by_page.setdefault(page_path(entry), []).append(entry)
     for page, records in by_page.items():
-        mirror.file_away(
-            page, {entry.id or "": (entry.text or "").encode() for entry in records}
-        )
+        mirror.file_away(page, {entry.id or "": (entry.text or "").encode() for entry in records})
         paths = [live_path(entry) for entry in records]
         for path in paths:
             mirror.remove(path)
-        for folder in {
-            os.path.dirname(path) for path in paths if path.startswith("messages/thr_")
-        }:
+        for folder in {os.path.dirname(path) for path in paths if path.startswith("messages/thr_")}:
             mirror.prune(folder)  # there is one for each thread, of 4 KiB
 
 
@@ -126,9 +118,7 @@ def page_path(record: Record) -> str:
     return f"archive/{clock.day(record.at)[:7]}.md"
 
 
-def quarantine(
-    mirror: Mirror, found: Rejected, patterns: Mapping[str, str]
-) -> Record | None:
+def quarantine(mirror: Mirror, found: Rejected, patterns: Mapping[str, str]) -> Record | None:
     """Put a file that can never be adopted aside, readable by its owner alone, with the reason
     beside it, and without secrets and personal data; `patterns` are the workspace's own.
     """
@@ -145,9 +135,7 @@ def quarantine(
         return None  # gone meanwhile, or this process may not move it
     reason = concealed(mask(_readable(found.reason)), patterns)
     mirror.place(f"{target}.reason.txt", f"{path}\n{reason}\n".encode(), mode=0o600)
-    return Record.new(
-        "quarantine", "log", {"path": path, "to": target, "reason": reason}
-    )
+    return Record.new("quarantine", "log", {"path": path, "to": target, "reason": reason})
 
 
 def _masked(raw: bytes | None, patterns: Mapping[str, str]) -> bytes | None:
@@ -163,9 +151,7 @@ def set_aside(mirror: Mirror, path: str, raw: bytes) -> None:
     """
     try:
         mirror.move(
-            path,
-            f"{_ASIDE}/{digest(path)}-{sha256(raw)[:12]}-{os.path.basename(path)}",
-            0o600,
+            path, f"{_ASIDE}/{digest(path)}-{sha256(raw)[:12]}-{os.path.basename(path)}", 0o600
         )
     except OSError:
         pass  # gone meanwhile
@@ -173,9 +159,7 @@ def set_aside(mirror: Mirror, path: str, raw: bytes) -> None:
 
 def _plain(name: str) -> str:
     """Return a name for a file of ours, made of one that may be anything."""
-    return "".join(
-        char if char.isascii() and char.isprintable() else "_" for char in name
-    )[-100:]
+    return "".join(char if char.isascii() and char.isprintable() else "_" for char in name)[-100:]
 
 
 def _readable(text: str) -> str:
@@ -240,9 +224,7 @@ def _finish(
             ids = _ids(record)
             if ids and not _stands(mirror, record, rebooted=before != boot_id):
                 try:
-                    grown |= _settle(
-                        mirror, ids, find, place, rebooted=before != boot_id
-                    )
+                    grown |= _settle(mirror, ids, find, place, rebooted=before != boot_id)
                 except OSError:
                     reached = before  # the next look begins here, as this one did
                     break
@@ -250,13 +232,7 @@ def _finish(
         seq, at = record.seq, min(record.at, now)
     if before != boot_id:
         try:
-            mend(
-                {
-                    page
-                    for page in grown
-                    if not is_page(mirror.read(page, 1 << 40) or b"")
-                }
-            )
+            mend({page for page in grown if not is_page(mirror.read(page, 1 << 40) or b"")})
         except (OSError, StoreError):
             pass  # `verify` names what could not be mended
     if checked or before != boot_id:

@@ -66,9 +66,7 @@ def names_of(record: Record) -> tuple[str, ...]:
     return tuple(name for name in (record.id, record.fields.get("alias")) if name)
 
 
-def claim(
-    kind: str, wanted: str, seed: str, dropped: bool, held: Callable[[str], bool]
-) -> str:
+def claim(kind: str, wanted: str, seed: str, dropped: bool, held: Callable[[str], bool]) -> str:
     """Return the id of what is no plain entry: the writer's own, which must be free. A dropped file
     that has none, or a taken one, gets what follows from the state of the log.
     """
@@ -76,8 +74,7 @@ def claim(
         return wanted
     if not dropped:
         raise Conflict(
-            f"{wanted!r} is taken, or is no id of {kind}s: nothing was written",
-            id=wanted,
+            f"{wanted!r} is taken, or is no id of {kind}s: nothing was written", id=wanted
         )
     for turn in range(1_000):
         id = kinds.new_id(kind, bytes.fromhex(sha256(f"{seed} {turn}".encode())[:12]))

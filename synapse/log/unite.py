@@ -19,9 +19,7 @@ from synapse.model.records import Record
 from synapse.system.plain_files import DRAFT, open_file, read_file
 
 
-def unite(
-    root: str, journal: Journal, mirror: Mirror, more: Iterable[bytes] = ()
-) -> Merged:
+def unite(root: str, journal: Journal, mirror: Mirror, more: Iterable[bytes] = ()) -> Merged:
     """Append what the other histories hold to ours: those in the journal's files, and these lines.
     A file that only another history knows leaves its place first; what follows from the lines is
     put there by whoever looks next.
@@ -60,10 +58,7 @@ def _leave(mirror: Mirror, moved: Iterable[Record]) -> None:
     wrote.
     """
     for record in moved:
-        if (
-            has_place(record)
-            and mirror.read(path_of(record)) == (record.text or "").encode()
-        ):
+        if has_place(record) and mirror.read(path_of(record)) == (record.text or "").encode():
             mirror.remove(path_of(record))
 
 
@@ -97,9 +92,7 @@ def lines_of(source: str, strict: bool = True) -> Iterator[bytes]:
     journal = os.path.join(source, "journal")
     if os.path.isdir(journal):
         names = sorted(
-            name
-            for name in os.listdir(journal)
-            if name.endswith(".jsonl") and name[:-6].isdigit()
+            name for name in os.listdir(journal) if name.endswith(".jsonl") and name[:-6].isdigit()
         )
         paths = [os.path.join(journal, name) for name in names]
     elif os.path.isfile(os.path.join(source, "log.jsonl")):
@@ -107,9 +100,7 @@ def lines_of(source: str, strict: bool = True) -> Iterator[bytes]:
     elif os.path.isfile(source):
         paths = [source]
     else:
-        raise NotFound(
-            f"{source} is neither a workspace nor a snapshot nor an export", path=source
-        )
+        raise NotFound(f"{source} is neither a workspace nor a snapshot nor an export", path=source)
     for path in paths:
         with open(open_file(os.path.realpath(path)), "rb") as file:
             for number, raw in enumerate(file, 1):
@@ -125,8 +116,7 @@ def lines_of(source: str, strict: bool = True) -> Iterator[bytes]:
                     yield raw
                 elif strict:
                     raise InvalidEntry(
-                        f"{path}: the text of line {number} is not what was written",
-                        path=path,
+                        f"{path}: the text of line {number} is not what was written", path=path
                     )
 
 

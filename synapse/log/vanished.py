@@ -37,9 +37,7 @@ def explain(root: str, journal: Journal, lost: Lost) -> str:
             f"the machine went down before its last {_records(lost.seen - lost.end)} were"
             f" on the disk"
         )
-    raise StoreCorrupt(
-        _message(root, lost), seen=lost.seen, end=lost.end, path=journal.directory
-    )
+    raise StoreCorrupt(_message(root, lost), seen=lost.seen, end=lost.end, path=journal.directory)
 
 
 def _message(root: str, lost: Lost) -> str:

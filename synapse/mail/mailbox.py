@@ -19,12 +19,7 @@ from synapse.mail import messages
 from synapse.model import kinds
 from synapse.model.agents import OPERATOR, Agent
 from synapse.model.entry import SEALED, Draft, Entry, words
-from synapse.model.message import (
-    ACTIVE,
-    STATUSES,
-    Message,
-    Thread,
-)
+from synapse.model.message import ACTIVE, STATUSES, Message, Thread
 from synapse.model.records import Record
 from synapse.system.checks import checked
 from synapse.system.typed import Any
@@ -65,9 +60,7 @@ class Mail:
             thread = self._thread_id(thread)
             self._check_open(thread)
         thread_id = thread or kinds.new_thread(self.store.draw(16))
-        own = messages.fields_of(
-            thread_id, None, subject, priority, metadata, attachments
-        )
+        own = messages.fields_of(thread_id, None, subject, priority, metadata, attachments)
         names, tagged = self._addressees(to), words(tags)
         return self._post(names, body, own, scope, once, tags=tagged, pii=pii)
 
@@ -94,8 +87,7 @@ class Mail:
         names = (
             self._addressees(to)
             if to
-            else tuple(sorted(participants - {f"agent:{self.agent_memory.id}"}))
-            or ("all",)
+            else tuple(sorted(participants - {f"agent:{self.agent_memory.id}"})) or ("all",)
         )
         own = messages.fields_of(thread, id, subject, priority, metadata, attachments)
         if "all" in parent.addressees and not to:
@@ -139,9 +131,7 @@ class Mail:
         """Return the unread messages, oldest first. `mark` records that these were read."""
         owner = self._owner(agent)
         if mark and owner.id != self.agent_memory.id:
-            raise Forbidden(
-                "only the agent itself can mark its mail as read", action="mark"
-            )
+            raise Forbidden("only the agent itself can mark its mail as read", action="mark")
         now = self.store.clock()
         with self.store.snapshot(look=True) as snap:
             rows = mailbox.unread(snap, owner, now)
@@ -163,8 +153,7 @@ class Mail:
             entry.id
             for entry in messages
             if entry.author != self.agent_memory.id
-            and self.agent_memory.id
-            not in {mark.agent for mark in read.get(entry.seq, ())}
+            and self.agent_memory.id not in {mark.agent for mark in read.get(entry.seq, ())}
         ]
         if new:
             self.agent_memory.writer.write(
@@ -173,24 +162,20 @@ class Mail:
             self._refresh_mirror()
         return new
 
-    def ack(
-        self, id: str, body: str | None = None, *, once: str | None = None
-    ) -> Message:
+    def ack(self, id: str, body: str | None = None, *, once: str | None = None) -> Message:
         """Acknowledge a message, with an answer for its author or without. It is read, and its
         delivery is done.
         """
         entry = self._message(id)
         if entry.author == self.agent_memory.id:
             raise Conflict(
-                f"{id} is {self.agent_memory.id}'s own: there is nothing to acknowledge",
-                id=id,
+                f"{id} is {self.agent_memory.id}'s own: there is nothing to acknowledge", id=id
             )
         if body:
             may_say(self._reader(), "answer with an acknowledgement")
         body = kinds.text("acknowledgement", body) if body else None
         self.agent_memory.writer.write(
-            Record.new("acked", self.agent_memory.id, {"entry": id, "body": body}),
-            once=once,
+            Record.new("acked", self.agent_memory.id, {"entry": id, "body": body}), once=once
         )
         with self.store.snapshot(late=True) as snap:
             deliveries = snap.deliveries(agent=self.agent_memory.id, entry=id)
@@ -206,9 +191,7 @@ class Mail:
         may_say(self._reader(), "react")
         sign = kinds.text("reaction", reaction).strip()
         if not sign or len(sign) > 40:
-            raise InvalidEntry(
-                "a reaction is a word or a sign, of at most 40 characters"
-            )
+            raise InvalidEntry("a reaction is a word or a sign, of at most 40 characters")
         self.agent_memory.writer.act(
             "react", entry=id, reaction=sign, **({"end": True} if remove else {})
         )
@@ -242,21 +225,14 @@ class Mail:
                 raise NotFound(problem, id=id)
             return self._threads(snap, [row])[0]
 
-    def history(
-        self, thread: str, limit: int = 100, *, before: str | None = None
-    ) -> list[Message]:
+    def history(self, thread: str, limit: int = 100, *, before: str | None = None) -> list[Message]:
         """Return the newest messages of a thread, or the newest before one of them, oldest first,
         archived ones too."""
         thread = self.thread(thread).id
         before_seq = None if before is None else self._message(before).seq
         with self.store.snapshot(look=True) as snap:
             entries = mailbox.history(
-                snap,
-                self._reader(),
-                thread,
-                self.store.clock(),
-                max(limit, 0),
-                before_seq,
+                snap, self._reader(), thread, self.store.clock(), max(limit, 0), before_seq
             )
             messages = self._as_messages(entries)
         # a new version stands where the first one stood
@@ -274,9 +250,7 @@ class Mail:
             posts = [message.entry for message in self.history(thread, _SUMMED)]
             entries = [entry for entry in posts if entry.scope not in SEALED]
             memory.summarise(
-                self.agent_memory,
-                entries,
-                summary if isinstance(summary, str) else None,
+                self.agent_memory, entries, summary if isinstance(summary, str) else None
             )
         return self._change_thread(thread, "close", closed=True)
 
@@ -300,9 +274,7 @@ class Mail:
     def rename(self, thread: str, subject: str) -> Thread:
         """Give a thread another subject."""
         self._steered(thread, "rename")
-        return self._change_thread(
-            thread, "subject", subject=kinds.text("subject", subject)
-        )
+        return self._change_thread(thread, "subject", subject=kinds.text("subject", subject))
 
     # -- below -------------------------------------------------------------------------------------
 
@@ -318,12 +290,9 @@ class Mail:
         urgency = own.get("urgency")
         if urgency not in kinds.URGENCY:
             raise InvalidEntry(
-                f"priority {urgency!r} is not one of {', '.join(kinds.URGENCY)}",
-                priority=urgency,
+                f"priority {urgency!r} is not one of {', '.join(kinds.URGENCY)}", priority=urgency
             )
-        extra = kinds.More(
-            {name: value for name, value in own.items() if value is not None}
-        )
+        extra = kinds.More({name: value for name, value in own.items() if value is not None})
         draft = Draft(
             body,
             kinds.MAIL,
@@ -343,9 +312,7 @@ class Mail:
             memory.harvest(self.agent_memory, entry)
         self._refresh_mirror()
         return (
-            Message(entry, entry.at, None)
-            if not entry.replaces
-            else self._as_messages([entry])[0]
+            Message(entry, entry.at, None) if not entry.replaces else self._as_messages([entry])[0]
         )
 
     def _reader(self) -> Agent | None:
@@ -364,11 +331,7 @@ class Mail:
                 action="read mail",
             )
         id = agent_id or self.agent_memory.id
-        agent = (
-            self.agent_memory.agent
-            if id == self.agent_memory.id
-            else self.store.agent(id)
-        )
+        agent = self.agent_memory.agent if id == self.agent_memory.id else self.store.agent(id)
         if agent is None:
             problem = (
                 "the operator has no mail of its own; name an agent"
@@ -381,9 +344,7 @@ class Mail:
     def _message(self, id: str) -> Entry:
         entry = self.agent_memory.get(id)
         if entry.kind != kinds.MESSAGE:
-            raise InvalidEntry(
-                f"{id} is not a message: its kind is {entry.kind}", id=id
-            )
+            raise InvalidEntry(f"{id} is not a message: its kind is {entry.kind}", id=id)
         return entry
 
     def _addressees(self, to: Names) -> tuple[str, ...]:
@@ -412,8 +373,7 @@ class Mail:
         if any(team in agent.names for agent in self.store.agents().values()):
             return team
         raise NotFound(
-            f"there is no agent and no team {name}; `synapse agents` lists them",
-            to=name,
+            f"there is no agent and no team {name}; `synapse agents` lists them", to=name
         )
 
     def _thread_id(self, name: str) -> str:
@@ -424,16 +384,13 @@ class Mail:
             return name
         taken_over = kinds.thread_from(name)
         with self.store.snapshot(look=True) as snap:
-            return (
-                name if mailbox.thread(snap, None, taken_over) is None else taken_over
-            )
+            return name if mailbox.thread(snap, None, taken_over) is None else taken_over
 
     def _check_open(self, thread: str) -> None:
         """Refuse a message to a thread that its author does not see, or that is closed."""
         if not kinds.is_thread(thread):
             raise InvalidEntry(
-                f"{thread!r} is not a thread's id, which is thr_ and a UUID",
-                thread=thread,
+                f"{thread!r} is not a thread's id, which is thr_ and a UUID", thread=thread
             )
         with self.store.snapshot(late=True) as snap:
             exists = mailbox.is_known(snap, thread)
@@ -442,8 +399,7 @@ class Mail:
             exists = mailbox.is_known(snap, thread)
         if row is None and exists:
             raise NotFound(
-                f"there is no thread {thread} that {self.agent_memory.id} may see",
-                id=thread,
+                f"there is no thread {thread} that {self.agent_memory.id} may see", id=thread
             )
         if row is not None and row.closed:
             raise Conflict(f"thread {thread} is closed; reopen it first", id=thread)
@@ -474,14 +430,10 @@ class Mail:
 
     def _threads(self, snap: Snapshot, rows: Sequence[mailbox.Row]) -> list[Thread]:
         ends = mailbox.places(
-            snap,
-            {seq for row in rows for seq in (row.first, row.last)},
-            self.store.clock(),
+            snap, {seq for row in rows for seq in (row.first, row.last)}, self.store.clock()
         )
         self.agent_memory.access.noticed(ends.values())
-        return [
-            messages.as_thread(row, ends[row.first], ends[row.last]) for row in rows
-        ]
+        return [messages.as_thread(row, ends[row.first], ends[row.last]) for row in rows]
 
     def _as_messages(self, entries: Sequence[Entry]) -> list[Message]:
         """Return the entries as messages, with their marks."""

@@ -9,15 +9,7 @@ from synapse.index.questions import mailbox
 from synapse.index.snapshot import Snapshot
 from synapse.model import kinds
 from synapse.model.entry import Entry
-from synapse.model.message import (
-    ACTIVE,
-    ARCHIVED,
-    CLOSED,
-    Message,
-    Thread,
-    attachment,
-    said_at,
-)
+from synapse.model.message import ACTIVE, ARCHIVED, CLOSED, Message, Thread, attachment, said_at
 from synapse.store import Store
 from synapse.system.typed import Any
 
@@ -38,8 +30,7 @@ def as_messages(store: Store, entries: Sequence[Entry]) -> list[Message]:
                 first = first_of(snap, entry)
                 updated = None if first is entry else entry.at
                 marked = (
-                    marks[name].get(entry.seq, ())
-                    for name in ("receipts", "acks", "reactions")
+                    marks[name].get(entry.seq, ()) for name in ("receipts", "acks", "reactions")
                 )
                 messages.append(Message(entry, said_at(first), updated, *marked))
     return messages

@@ -11,13 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from synapse.errors import (
-    InvalidEntry,
-    NotFound,
-    NotTrusted,
-    StoreError,
-    SynapseError,
-)
+from synapse.errors import InvalidEntry, NotFound, NotTrusted, StoreError, SynapseError
 from synapse.formats import mail_json
 from synapse.formats.wants import of_mirror
 from synapse.mail import messages as post
@@ -40,9 +34,7 @@ class Mirror(NamedTuple):
 
 def text(store: Store, thread: str | None = None) -> str:
     """Return all mail, or that of one thread, in the format of the old file."""
-    messages = post.everything(
-        store, None if thread is None else kinds.thread_from(thread)
-    )
+    messages = post.everything(store, None if thread is None else kinds.thread_from(thread))
     if thread is not None and not messages:
         raise NotFound(f"there is no thread {thread}", id=thread)
     if thread:
@@ -81,9 +73,7 @@ def refresh(store: Store) -> bool:
     """
     try:
         mirror = mirror_of(store.settings, store.root)
-        if mirror is None or (
-            mirror.until is not None and store.clock() >= mirror.until
-        ):
+        if mirror is None or (mirror.until is not None and store.clock() >= mirror.until):
             return False
         _demand_trust(store)
         write(store, mirror.path)
@@ -119,15 +109,11 @@ def stale(store: Store) -> str | None:
     """Return what is wrong with the mirror file; None if nothing is."""
     try:
         mirror = mirror_of(store.settings, store.root)
-        if mirror is None or (
-            mirror.until is not None and store.clock() >= mirror.until
-        ):
+        if mirror is None or (mirror.until is not None and store.clock() >= mirror.until):
             return None
         _demand_trust(store)
         kept = read_file(os.path.realpath(mirror.path)).decode()
-        return (
-            None if kept == text(store) else f"{mirror.path} is not what the log says"
-        )
+        return None if kept == text(store) else f"{mirror.path} is not what the log says"
     except (OSError, UnicodeDecodeError, SynapseError) as error:
         return f"the mirror of synapse.yaml cannot be kept: {error}"
 

@@ -50,9 +50,7 @@ class Caller(NamedTuple):
         it, for an id that comes twice must not swallow another call."""
         if self.call is None:
             return None
-        text = json.dumps(
-            [self.session, self.call, tool, arguments], sort_keys=True, default=str
-        )
+        text = json.dumps([self.session, self.call, tool, arguments], sort_keys=True, default=str)
         return f"mcp/{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
 

@@ -39,10 +39,7 @@ class Subscriber:
     """
 
     def __init__(
-        self,
-        agent_memory: AgentMemory,
-        targets: Iterable[Target],
-        tell: Callable[[str], None],
+        self, agent_memory: AgentMemory, targets: Iterable[Target], tell: Callable[[str], None]
     ) -> None:
         self.agent_memory = agent_memory
         self.targets = set(targets)
@@ -90,9 +87,7 @@ class Watch:
             self._subscribers.append(subscriber)
             if self._thread is None:
                 self._changes = Changes(self.store)
-                self._thread = Thread(
-                    target=self._follow, name="mcp-changes", daemon=True
-                )
+                self._thread = Thread(target=self._follow, name="mcp-changes", daemon=True)
                 self._thread.start()
 
     def remove(self, subscriber: Subscriber) -> None:
@@ -207,9 +202,7 @@ def _targets_concerned(
                 record.kind == "settings" or _is_declaration(record, target.name)
                 for record in declared
             )
-            if declared_anew or _is_in_view(
-                subscriber.agent_memory, target.name, entries.values()
-            ):
+            if declared_anew or _is_in_view(subscriber.agent_memory, target.name, entries.values()):
                 concerned.add(target.uri)
         elif (
             target.kind == ENTRY
@@ -228,11 +221,7 @@ def _is_declaration(record: Record, id: str) -> bool:
 def _is_in_view(agent_memory: AgentMemory, name: str, entries: Iterable[Entry]) -> bool:
     """Return whether an agent may see one of the entries. A run sees what its project's members
     see."""
-    agent = (
-        agent_memory.agent
-        if name == agent_memory.id
-        else agent_memory.store.agent(name)
-    )
+    agent = agent_memory.agent if name == agent_memory.id else agent_memory.store.agent(name)
     if agent is None and name != OPERATOR:
         return False
     return any(not entry.staged and visible(entry, agent) for entry in entries)

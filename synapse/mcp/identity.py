@@ -66,9 +66,7 @@ def agent_memory_of(memory: Memory, agent: str, run: str | None) -> AgentMemory:
         with memory.store.snapshot(look=True) as snap:
             record = snap.run(name)
         if record is None:
-            raise NotFound(
-                f"there is no run {name}; `orchestrator ps` lists them", id=name
-            )
+            raise NotFound(f"there is no run {name}; `orchestrator ps` lists them", id=name)
         epoch = str(record["epoch"])
     elif not name or not (epoch.isascii() and epoch.isdigit()):
         raise Forbidden(f"run is {run!r}: write RUN, or RUN:EPOCH", action="act")

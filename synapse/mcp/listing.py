@@ -12,11 +12,7 @@ from synapse.mcp.offer import BRIEFING, instructions
 from synapse.mcp.resources import SCHEME, TEXT, Target
 from synapse.tools import Tool
 
-SERVER = {
-    "name": "synapse",
-    "title": "Synapse",
-    "description": "Shared memory for teams of agents",
-}
+SERVER = {"name": "synapse", "title": "Synapse", "description": "Shared memory for teams of agents"}
 TEMPLATES: list[dict[str, Any]] = [
     {
         "uriTemplate": f"{SCHEME}view/{{agent}}",
@@ -36,11 +32,7 @@ PROMPT: dict[str, Any] = {
     "title": "Briefing",
     "description": "What the shared memory holds for you now, and for a task where you name one",
     "arguments": [
-        {
-            "name": "task",
-            "description": "your task, in your own words",
-            "required": False,
-        }
+        {"name": "task", "description": "your task, in your own words", "required": False}
     ],
 }
 

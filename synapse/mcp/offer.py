@@ -49,9 +49,7 @@ _WORDS: Mapping[str, Words] = {
             "supersedes": "id of the fact that this replaces",
         },
     ),
-    "memory_forget": Words(
-        "Withdraw a fact that is wrong or outdated. It stays in the log."
-    ),
+    "memory_forget": Words("Withdraw a fact that is wrong or outdated. It stays in the log."),
     "append": Words(
         (
             "Write an entry for the team: a result, a decision, a change, your status."
@@ -103,11 +101,7 @@ _WORDS: Mapping[str, Words] = {
             "Reserve a piece of work before you begin it, so that nobody does it twice."
             " Claim again to extend."
         ),
-        {
-            "work": "what, in a few words",
-            "minutes": "default 30",
-            "release": "give it back",
-        },
+        {"work": "what, in a few words", "minutes": "default 30", "release": "give it back"},
     ),
     "report_blocker": Words(
         "Say at once that you cannot go on, and what is missing. It wakes whoever can help.",
@@ -140,18 +134,14 @@ def offer(
     }
     unknown = [name for name in names or () if name not in every]
     if unknown:
-        raise InvalidEntry(
-            f"there is no tool {', '.join(unknown)}; there are {', '.join(every)}"
-        )
+        raise InvalidEntry(f"there is no tool {', '.join(unknown)}; there are {', '.join(every)}")
     return [tool for name, tool in every.items() if not names or name in names]
 
 
 def _tools_of(given: bool) -> list[Tool]:
     by_name = {tool.name: tool for tool in (*tools.TOOLS, *tools.CLIENTS)}
     wordings = (
-        {**_WORDS, BRIEFING: _WORDS[BRIEFING]._replace(description=_AGAIN)}
-        if given
-        else _WORDS
+        {**_WORDS, BRIEFING: _WORDS[BRIEFING]._replace(description=_AGAIN)} if given else _WORDS
     )
     return [_with_wording(by_name[name], wordings[name]) for name in wordings]
 
@@ -162,11 +152,7 @@ def _with_wording(tool: Tool, words: Words) -> Tool:
     properties: dict[str, dict[str, Any]] = {
         name: {
             **schema,
-            **(
-                {"description": words.arguments[name]}
-                if name in words.arguments
-                else {}
-            ),
+            **({"description": words.arguments[name]} if name in words.arguments else {}),
         }
         for name, schema in {**tool.schema["properties"], **extra}.items()
     }
@@ -191,10 +177,7 @@ _WHEN = (
     ("memory_remember", "Keep lasting facts with `memory_remember`."),
     ("claim", "`claim` work before you begin it."),
     ("report_blocker", "Report a blocker (`report_blocker`) at once."),
-    (
-        "waiting",
-        "`waiting` lists what waits for your person; `answer` passes their words on.",
-    ),
+    ("waiting", "`waiting` lists what waits for your person; `answer` passes their words on."),
 )
 
 

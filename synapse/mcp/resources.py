@@ -34,12 +34,7 @@ class Target(NamedTuple):
 def target_of(uri: str) -> Target:
     """Return what an address means; NotFound where it is none of ours."""
     kind, _, name = uri.removeprefix(SCHEME).partition("/")
-    if (
-        not uri.startswith(SCHEME)
-        or kind not in (VIEW, ENTRY)
-        or not name
-        or len(uri) > LONGEST
-    ):
+    if not uri.startswith(SCHEME) or kind not in (VIEW, ENTRY) or not name or len(uri) > LONGEST:
         raise NotFound(
             f"there is no resource {uri[:LONGEST]!r}: it is synapse://view/AGENT or"
             f" synapse://entry/ID"

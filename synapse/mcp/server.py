@@ -92,11 +92,7 @@ class Served(Server[Any]):
 
     def get_capabilities(self, *args: Any, **more: Any) -> types.ServerCapabilities:
         capabilities = super().get_capabilities(*args, **more)
-        for capability in (
-            capabilities.tools,
-            capabilities.prompts,
-            capabilities.resources,
-        ):
+        for capability in (capabilities.tools, capabilities.prompts, capabilities.resources):
             if capability is not None:
                 capability.list_changed = False
         return capabilities
@@ -105,15 +101,11 @@ class Served(Server[Any]):
 class Handlers:
     """What is done with each kind of request."""
 
-    def __init__(
-        self, identify: Identify, offered: Sequence[Tool], started: str
-    ) -> None:
+    def __init__(self, identify: Identify, offered: Sequence[Tool], started: str) -> None:
         self._identify = identify
         self._started = started
         self._tools = {tool.name: tool for tool in offered}
-        self._listed = [
-            types.Tool.model_validate(each) for each in listing.tools(offered)
-        ]
+        self._listed = [types.Tool.model_validate(each) for each in listing.tools(offered)]
         self._threads = anyio.CapacityLimiter(THREADS)
         self._subscriptions = Subscriptions()
 
@@ -149,10 +141,7 @@ class Handlers:
         try:
             answer = await self._in_thread(
                 lambda: tools.call(
-                    tool,
-                    self._identify(caller),
-                    arguments,
-                    caller.once(tool.name, arguments),
+                    tool, self._identify(caller), arguments, caller.once(tool.name, arguments)
                 )
             )
         except SynapseError as error:  # the workspace, or who calls
@@ -160,21 +149,14 @@ class Handlers:
         except Exception as error:
             answer = tools.ToolProblem(_bug(tool.name, error))
         content: list[types.ContentBlock] = [types.TextContent(text=str(answer))]
-        return types.CallToolResult(
-            content=content, is_error=isinstance(answer, tools.ToolProblem)
-        )
+        return types.CallToolResult(content=content, is_error=isinstance(answer, tools.ToolProblem))
 
     # -- resources ---------------------------------------------------------------------------------
 
-    async def list_resources(
-        self, context: Context, params: Any
-    ) -> types.ListResourcesResult:
+    async def list_resources(self, context: Context, params: Any) -> types.ListResourcesResult:
         listed = await self._answer(context, views)
         return types.ListResourcesResult(
-            resources=[
-                types.Resource.model_validate(each)
-                for each in listing.resources(listed)
-            ],
+            resources=[types.Resource.model_validate(each) for each in listing.resources(listed)],
             ttl_ms=0,
         )
 
@@ -191,9 +173,7 @@ class Handlers:
             context, lambda agent_memory: text_of(agent_memory, target_of(uri)), uri
         )
         contents = [types.TextResourceContents(uri=uri, mime_type=TEXT, text=text)]
-        return types.ReadResourceResult(
-            contents=[*contents], ttl_ms=0, cache_scope="private"
-        )
+        return types.ReadResourceResult(contents=[*contents], ttl_ms=0, cache_scope="private")
 
     async def subscribe(
         self, context: Context, params: types.SubscribeRequestParams
@@ -209,9 +189,7 @@ class Handlers:
     ) -> types.EmptyResult:
         channel, uri = self._subscriptions.channel(context), str(params.uri)
         await self._answer(
-            context,
-            lambda agent_memory: channel.drop(agent_memory, target_of(uri)),
-            uri,
+            context, lambda agent_memory: channel.drop(agent_memory, target_of(uri)), uri
         )
         return types.EmptyResult()
 
@@ -226,9 +204,7 @@ class Handlers:
 
     # -- prompts -----------------------------------------------------------------------------------
 
-    async def list_prompts(
-        self, context: Context, params: Any
-    ) -> types.ListPromptsResult:
+    async def list_prompts(self, context: Context, params: Any) -> types.ListPromptsResult:
         return types.ListPromptsResult(prompts=[_PROMPT])
 
     async def get_prompt(
@@ -236,14 +212,12 @@ class Handlers:
     ) -> types.GetPromptResult:
         if params.name != BRIEFING:
             raise MCPError(
-                types.INVALID_PARAMS,
-                f"there is no prompt {params.name[:80]!r}: {BRIEFING}",
+                types.INVALID_PARAMS, f"there is no prompt {params.name[:80]!r}: {BRIEFING}"
             )
         arguments = params.arguments or {}
         if unknown := arguments.keys() - {"task"}:
             raise MCPError(
-                types.INVALID_PARAMS,
-                f"{BRIEFING} takes no {min(unknown)[:40]!r}, but task",
+                types.INVALID_PARAMS, f"{BRIEFING} takes no {min(unknown)[:40]!r}, but task"
             )
         tool, caller = _BRIEFING_TOOL, self._caller(context)
         text = await self._answer(
@@ -254,12 +228,8 @@ class Handlers:
         )
         if isinstance(text, tools.ToolProblem):
             raise MCPError(types.INVALID_PARAMS, text)
-        message = types.PromptMessage(
-            role="user", content=types.TextContent(text=_INTRO + text)
-        )
-        return types.GetPromptResult(
-            description=_PROMPT.description, messages=[message]
-        )
+        message = types.PromptMessage(role="user", content=types.TextContent(text=_INTRO + text))
+        return types.GetPromptResult(description=_PROMPT.description, messages=[message])
 
     # -- below -------------------------------------------------------------------------------------
 
@@ -274,9 +244,7 @@ class Handlers:
         meta = dict(context.meta or {})
         return Caller(agent, name, meta, self._started, READ_ONLY in scopes)
 
-    async def _answer(
-        self, context: Context, act: Callable[[AgentMemory], T], uri: str = ""
-    ) -> T:
+    async def _answer(self, context: Context, act: Callable[[AgentMemory], T], uri: str = "") -> T:
         """Run an act as the caller's agent; turn every failure into an error of the protocol."""
         caller = self._caller(context)
         try:
@@ -285,22 +253,16 @@ class Handlers:
             raise
         except SynapseError as error:
             code = (
-                types.INVALID_PARAMS
-                if isinstance(error, _CALLERS_FAULT)
-                else types.INTERNAL_ERROR
+                types.INVALID_PARAMS if isinstance(error, _CALLERS_FAULT) else types.INTERNAL_ERROR
             )
-            raise MCPError(
-                code, inline(str(error)), {"uri": uri} if uri else None
-            ) from None
+            raise MCPError(code, inline(str(error)), {"uri": uri} if uri else None) from None
         except Exception as error:
             raise MCPError(types.INTERNAL_ERROR, _bug(context.method, error)) from None
 
     async def _in_thread(self, act: Callable[[], T]) -> T:
         """Run an act in a thread, since memory waits for disks and locks. If its caller gives up,
         the act is still carried out."""
-        return await anyio.to_thread.run_sync(
-            act, abandon_on_cancel=True, limiter=self._threads
-        )
+        return await anyio.to_thread.run_sync(act, abandon_on_cancel=True, limiter=self._threads)
 
 
 def _bug(what: str, error: Exception) -> str:

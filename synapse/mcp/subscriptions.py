@@ -59,10 +59,7 @@ class Channel:
         """Subscribe to an address. Runs in a thread of its own: it looks at the log."""
         demand(agent_memory, target)
         with self._lock:
-            if (
-                sum(len(present.targets) for present in self._subscribers.values())
-                >= MOST
-            ):
+            if sum(len(present.targets) for present in self._subscribers.values()) >= MOST:
                 raise MCPError(
                     types.INVALID_REQUEST,
                     f"this connection has {MOST} subscriptions: end some first",
@@ -160,9 +157,7 @@ class Subscriptions:
         connection = context.session._connection
         subscribed = self._channels.get(connection)
         if subscribed is None:
-            subscribed = self._channels[connection] = Channel(
-                context.session, self._watches
-            )
+            subscribed = self._channels[connection] = Channel(context.session, self._watches)
             connection.exit_stack.callback(self._close, connection)
         return subscribed
 
@@ -181,9 +176,7 @@ class Subscriptions:
     ) -> types.SubscriptionsListenResult:
         """Serve one stream of these targets until its client hangs up."""
         if self._streams >= MOST:
-            raise MCPError(
-                types.INTERNAL_ERROR, f"{MOST} streams are open: end some first"
-            )
+            raise MCPError(types.INTERNAL_ERROR, f"{MOST} streams are open: end some first")
         stream = Stream(agent_memory, targets, self._watches)
         granted = types.SubscriptionFilter(
             resource_subscriptions=[target.uri for target in targets]
@@ -216,12 +209,7 @@ def allowed(agent_memory: AgentMemory, uris: Iterable[str]) -> list[Target]:
 
 def _memory_key(agent_memory: AgentMemory) -> object:
     """Return a key that two connections of one agent in one run share."""
-    return (
-        agent_memory.store,
-        agent_memory.id,
-        agent_memory.writer.run,
-        agent_memory.writer.epoch,
-    )
+    return (agent_memory.store, agent_memory.id, agent_memory.writer.run, agent_memory.writer.epoch)
 
 
 def _call_on(loop: asyncio.AbstractEventLoop, act: Callable[[], None]) -> None:

@@ -40,10 +40,7 @@ def serve_stdio(server: Server[Any], begun: Sequence[bytes] = ()) -> None:
 
 async def _over_stdio(server: Server[Any], begun: Sequence[bytes]) -> None:
     options = server.create_initialization_options()
-    async with (
-        stdio_server() as (incoming, outgoing),
-        anyio.create_task_group() as tasks,
-    ):
+    async with stdio_server() as (incoming, outgoing), anyio.create_task_group() as tasks:
         lines, read = anyio.create_memory_object_stream[SessionMessage | Exception]()
         write, answers = anyio.create_memory_object_stream[SessionMessage]()
         tasks.start_soon(_pass_on, begun, incoming, lines)
@@ -60,9 +57,7 @@ async def _pass_on(
     async with lines:
         for line in begun:
             try:
-                message = types.jsonrpc_message_adapter.validate_json(
-                    line, by_name=False
-                )
+                message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
                 await lines.send(SessionMessage(message))
             except ValueError as error:
                 await lines.send(error)
@@ -71,9 +66,7 @@ async def _pass_on(
 
 
 async def _pass_back(
-    answers: ReadStream[SessionMessage],
-    outgoing: WriteStream[SessionMessage],
-    is_begun: bool,
+    answers: ReadStream[SessionMessage], outgoing: WriteStream[SessionMessage], is_begun: bool
 ) -> None:
     """Pass the answers, without that to a handshake that was answered: it is the first."""
     async with outgoing:
@@ -101,10 +94,7 @@ def serve_http(
 
 
 def application(
-    server: Server[Any],
-    host: str,
-    tokens: TokenFile | None = None,
-    names: Sequence[str] = (),
+    server: Server[Any], host: str, tokens: TokenFile | None = None, names: Sequence[str] = ()
 ) -> Starlette:
     """Return the ASGI application: the Host and Origin of each request are checked, and its
     token where there are tokens."""
@@ -113,15 +103,10 @@ def application(
     )
     verifier = None if tokens is None else Verifier(tokens)
     app = server.streamable_http_app(
-        streamable_http_path=PATH,
-        host=host,
-        transport_security=security,
-        token_verifier=verifier,
+        streamable_http_path=PATH, host=host, transport_security=security, token_verifier=verifier
     )
     if verifier is not None:
-        app.add_middleware(
-            AuthenticationMiddleware, backend=BearerAuthBackend(verifier)
-        )
+        app.add_middleware(AuthenticationMiddleware, backend=BearerAuthBackend(verifier))
     return app
 
 
@@ -146,11 +131,7 @@ def _hosts(host: str, names: Sequence[str]) -> list[str]:
 
 
 def _origins(host: str, names: Sequence[str]) -> list[str]:
-    return [
-        f"{scheme}://{name}"
-        for scheme in ("http", "https")
-        for name in _hosts(host, names)
-    ]
+    return [f"{scheme}://{name}" for scheme in ("http", "https") for name in _hosts(host, names)]
 
 
 def _log_to_stderr() -> None:

@@ -89,9 +89,7 @@ class Agent(NamedTuple):
     @property
     def names(self) -> frozenset[str]:
         """Return every addressee that means this agent, `all` left out."""
-        return frozenset(
-            (f"agent:{self.id}", *(f"team:{name}" for name in self.memberships))
-        )
+        return frozenset((f"agent:{self.id}", *(f"team:{name}" for name in self.memberships)))
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -105,14 +103,8 @@ class Agent(NamedTuple):
         return (*(self.write or ()), *self._own(), MAIL, GLOBAL)
 
     def _own(self) -> tuple[str, ...]:
-        shared = (
-            f"{folder}/{name}/*" for name in self.memberships for folder in PLACES
-        )
-        return (
-            *shared,
-            *(f"groups/{name}/*" for name in self.groups),
-            f"agents/{self.id}/*",
-        )
+        shared = (f"{folder}/{name}/*" for name in self.memberships for folder in PLACES)
+        return (*shared, *(f"groups/{name}/*" for name in self.groups), f"agents/{self.id}/*")
 
     def joined(self, project: str | None) -> Agent:
         """Return the agent as it works on a project: it reads and writes in the project's places.
@@ -156,8 +148,7 @@ def settled(agent: Agent) -> Agent:
     authority = role.authority if agent.authority is None else agent.authority
     if not 0 <= authority <= 100:
         raise InvalidEntry(
-            f"agent {agent.id}: authority {authority} is not between 0 and 100",
-            id=agent.id,
+            f"agent {agent.id}: authority {authority} is not between 0 and 100", id=agent.id
         )
     return agent._replace(
         department=department,
@@ -180,9 +171,7 @@ def authority_in(agent: Agent, namespace: str, flat: bool = False) -> int:
     if flat or not agent.skills:
         return general_authority(agent, flat)
     skilled = [
-        skill.authority
-        for skill in agent.skills
-        if ns.matches_any(skill.namespaces, namespace)
+        skill.authority for skill in agent.skills if ns.matches_any(skill.namespaces, namespace)
     ]
     return _shifted(max(skilled), agent.shift) if skilled else general_authority(agent)
 
@@ -200,11 +189,7 @@ def _shifted(authority: int, shift: int) -> int:
 
 
 def _globs(globs: Iterable[str] | None, default: tuple[str, ...]) -> tuple[str, ...]:
-    return (
-        default
-        if globs is None
-        else tuple(ns.check_glob(glob) for glob in words(globs))
-    )
+    return default if globs is None else tuple(ns.check_glob(glob) for glob in words(globs))
 
 
 def _priorities(names: Iterable[str]) -> tuple[str, ...]:

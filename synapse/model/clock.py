@@ -88,8 +88,7 @@ def micros(text: str) -> int:
         moment = datetime.fromisoformat(text.strip())
     except ValueError as error:
         raise InvalidEntry(
-            f"time {text!r} is not valid: write 2026-02-01 or 2026-02-01T01:00:00Z",
-            time=text,
+            f"time {text!r} is not valid: write 2026-02-01 or 2026-02-01T01:00:00Z", time=text
         ) from error
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     delta = aware - datetime(1970, 1, 1, tzinfo=UTC)

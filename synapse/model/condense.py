@@ -75,9 +75,7 @@ def condense(
     relevant."""
     start = max(len(messages) - shape.window, 0)
     window = tuple(
-        _shortened(message.text, shape.output, count)
-        if message.output
-        else message.text
+        _shortened(message.text, shape.output, count) if message.output else message.text
         for message in messages[start:]
     )
     older = messages[:start]
@@ -117,9 +115,7 @@ def _shortened(text: str, most: int, count: Count) -> str:
     return "\n".join((*all_lines[:head], note, *all_lines[tail:]))
 
 
-def _specifics(
-    older: Sequence[Turn], known: str, most: int, count: Count
-) -> list[tuple[int, str]]:
+def _specifics(older: Sequence[Turn], known: str, most: int, count: Count) -> list[tuple[int, str]]:
     """Return lines of agents that name something which is named nowhere else in what is kept; the
     newest mention of each."""
     covered, used = set(specifics(known)), 0
@@ -127,9 +123,7 @@ def _specifics(
         covered |= specifics(line)
     chosen: list[tuple[int, int, str]] = []
     for at in range(len(older) - 1, -1, -1):
-        for number, line in enumerate(
-            () if older[at].output else lines(older[at].text)
-        ):
+        for number, line in enumerate(() if older[at].output else lines(older[at].text)):
             new = specifics(line) - covered
             price = count(f"{line}\n") if new else 0
             if new and used + price <= most:
@@ -154,8 +148,7 @@ def _relevant(
     holding = Counter(word for line in positions for word in words(line))
     total, query = len(positions) + 1, words(question)
     weighed = (
-        (_weight(words(line), query, holding, total), at, line)
-        for line, at in positions.items()
+        (_weight(words(line), query, holding, total), at, line) for line, at in positions.items()
     )
     chosen, used = [], 0
     for weight, at, line in sorted(weighed, reverse=True):
@@ -185,11 +178,7 @@ def lines(text: str) -> tuple[str, ...]:
     for line in map(str.strip, text.split("\n")):
         while len(line) > LONG:
             cut = next(
-                (
-                    at
-                    for at in (line.rfind(". ", 100, LONG), line.rfind(" ", 100, LONG))
-                    if at > 0
-                ),
+                (at for at in (line.rfind(". ", 100, LONG), line.rfind(" ", 100, LONG)) if at > 0),
                 LONG - 1,
             )
             pieces.append(line[: cut + 1].strip())
@@ -203,9 +192,7 @@ def lines(text: str) -> tuple[str, ...]:
 def specifics(line: str) -> frozenset[str]:
     """Return the names of several words, figures, identifiers and addresses in a line."""
     return frozenset(
-        name
-        for start, end in _places(line)
-        if len(name := line[start:end].rstrip(".,;:")) > 2
+        name for start, end in _places(line) if len(name := line[start:end].rstrip(".,;:")) > 2
     )
 
 
@@ -252,9 +239,7 @@ class _Names:
             capital = _CAPITAL.search(self.line, place, max(first_end - 1, place))
             if capital is not None:
                 self.at_hand = capital.start(), first_end, end
-            elif (
-                word := _WORD_OF_NAME.search(self.line, place, end)
-            ) and word.end() < end:
+            elif (word := _WORD_OF_NAME.search(self.line, place, end)) and word.end() < end:
                 self.at_hand = *word.span(), end
             else:
                 self._move()

@@ -20,9 +20,7 @@ from synapse.system.typed import Any, NamedTuple
 SPAWN = "spawn_agent"
 # The arguments of a tool in which a command stands.
 COMMANDS = frozenset("command cmd commands script shell argv args line code".split())
-_EXAMPLES = (
-    "tool:NAME, run git push, edit api/**, spawn; or several with commas between"
-)
+_EXAMPLES = "tool:NAME, run git push, edit api/**, spawn; or several with commas between"
 _CUT = re.compile(r"[;&|\n]+")
 _LONGEST = 4_096  # characters of a path
 
@@ -38,9 +36,7 @@ class Condition(NamedTuple):
 def parse(text: str) -> tuple[Condition, ...]:
     """Return the moments that `when` names; InvalidEntry says what to write."""
     if not text.isprintable():
-        raise InvalidEntry(
-            f"when {text!r:.80} is not valid: write {_EXAMPLES}", when=text
-        )
+        raise InvalidEntry(f"when {text!r:.80} is not valid: write {_EXAMPLES}", when=text)
     return tuple(_condition(condition.strip(), text) for condition in text.split(","))
 
 
@@ -48,11 +44,7 @@ def _condition(condition: str, text: str) -> Condition:
     form, _, argument = condition.partition(" ")
     if condition == "spawn":
         return Condition("spawn")
-    if (
-        condition.startswith("tool:")
-        and len(condition.split()) == 1
-        and condition != "tool:"
-    ):
+    if condition.startswith("tool:") and len(condition.split()) == 1 and condition != "tool:":
         return Condition("tool", (condition.removeprefix("tool:"),))
     if form == "run" and argument.split():
         return Condition("run", tuple(argument.split()))
@@ -84,9 +76,7 @@ def is_due(entry: Entry, call: str, arguments: Mapping[str, Any]) -> bool:
     if entry.when is None or entry.kind != ENTRY:
         return False
     try:
-        return any(
-            _meets(condition, call, arguments) for condition in parse(entry.when)
-        )
+        return any(_meets(condition, call, arguments) for condition in parse(entry.when))
     except InvalidEntry:
         return False
 
@@ -107,9 +97,7 @@ def _commands(arguments: Mapping[str, Any]) -> Iterator[list[str]]:
     for name, value in arguments.items():
         if name.lower() not in COMMANDS:
             continue
-        if isinstance(value, list | tuple) and all(
-            isinstance(word, str) for word in value
-        ):
+        if isinstance(value, list | tuple) and all(isinstance(word, str) for word in value):
             value = " ".join(value)
         if isinstance(value, str):
             for command in _CUT.split(value):
@@ -150,10 +138,7 @@ def _matches(glob: Sequence[str], segments: Sequence[str]) -> bool:
         else:
             rows = [
                 False,
-                *(
-                    rows[at] and _fits(pattern, segment)
-                    for at, segment in enumerate(segments)
-                ),
+                *(rows[at] and _fits(pattern, segment) for at, segment in enumerate(segments)),
             ]
     return rows[-1]
 
@@ -164,11 +149,7 @@ def _fits(pattern: str, text: str) -> bool:
     if not middle:
         return first == text
     last, position = middle.pop(), len(first)
-    if (
-        not text.startswith(first)
-        or not text.endswith(last)
-        or len(text) < position + len(last)
-    ):
+    if not text.startswith(first) or not text.endswith(last) or len(text) < position + len(last):
         return False
     end = len(text) - len(last)
     for piece in middle:

@@ -21,19 +21,10 @@ else:
     When = object  # only annotations name it
 
 _EPOCH = 719_163  # the ordinal of 1970-01-01
-WEEKDAYS = (
-    "monday",
-    "tuesday",
-    "wednesday",
-    "thursday",
-    "friday",
-    "saturday",
-    "sunday",
-)
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 MONTHS = tuple(
     (
-        "january february march april may june july august september october november"
-        " december"
+        "january february march april may june july august september october november december"
     ).split()
 )
 _UNITS = {"second": "s", "minute": "m", "hour": "h", "day": "d", "week": "w"}
@@ -64,11 +55,7 @@ def span(phrase: str, now: int) -> Span:
     """Return the span that a phrase means; InvalidQuery with examples where it means nothing."""
     text = " ".join(phrase[:MAX].lower().split())
     head, _, remainder = text.partition(" ")
-    if (
-        head in ("since", "from", "after")
-        and " to " not in text
-        and " until " not in text
-    ):
+    if head in ("since", "from", "after") and " to " not in text and " until " not in text:
         meaning = span(remainder, now)
         return Span(meaning.end if head == "after" else meaning.start, None)
     if head in ("until", "till", "before"):
@@ -145,9 +132,7 @@ def _iso(text: str) -> Span | None:
 
 def _relative(text: str, now: int) -> Span | None:
     today = day_of(now)
-    near = {"today": 0, "yesterday": 1, "the day before yesterday": 2, "now": 0}.get(
-        text
-    )
+    near = {"today": 0, "yesterday": 1, "the day before yesterday": 2, "now": 0}.get(text)
     if near is not None:
         return _days(today.toordinal() - near, 1) if text != "now" else Span(now, None)
     which, _, unit = text.rpartition(" ")
@@ -165,9 +150,7 @@ def _ago(match: re.Match[str], now: int) -> Span:
     to now."""
     count = int(match[1]) if match[1].isdigit() else 1
     days = {"month": 30, "year": 365}.get(match[2])
-    length = (
-        (days * count * DAY) if days else parse_ttl(f"{count}{_UNITS[match[2]]}") or 0
-    )
+    length = (days * count * DAY) if days else parse_ttl(f"{count}{_UNITS[match[2]]}") or 0
     if match[0].endswith("ago") and match[2] in ("day", "week"):
         return _days((now - length) // DAY + _EPOCH, 1)
     return Span(now - length, None)
@@ -178,9 +161,7 @@ def _stretch(today: date, last: bool, unit: str) -> Span:
         return _days(today.toordinal() - today.weekday() - 7 * last, 7)
     if unit == "year":
         return _month(today.year - last, 1, 12) or Span(None, None)
-    year, month = (
-        (today.year, today.month - last) if today.month > last else (today.year - 1, 12)
-    )
+    year, month = (today.year, today.month - last) if today.month > last else (today.year - 1, 12)
     return _month(year, month) or Span(None, None)
 
 
@@ -202,9 +183,7 @@ def _calendar(text: str, now: int) -> Span | None:
     if not month:
         return None
     current = month == today.month and match[3] != "last"
-    return _month(
-        int(match[5] or today.year - (month >= today.month and not current)), month
-    )
+    return _month(int(match[5] or today.year - (month >= today.month and not current)), month)
 
 
 def _named_day(today: date, month: int, day: int, year: str | None) -> Span | None:
@@ -227,10 +206,7 @@ def _named_day(today: date, month: int, day: int, year: str | None) -> Span | No
 def _number(name: str) -> int:
     """Return the number of a month by its name or the first three letters of it; 0 for any other
     word."""
-    return next(
-        (n for n, month in enumerate(MONTHS, 1) if name == month or name == month[:3]),
-        0,
-    )
+    return next((n for n, month in enumerate(MONTHS, 1) if name == month or name == month[:3]), 0)
 
 
 def _month(year: int, month: int, months: int = 1) -> Span | None:

@@ -136,8 +136,7 @@ def parse_ttl(text: str) -> int | None:
     number, unit = normalized[:-1], normalized[-1:]
     if unit not in _UNITS or not number.isascii() or not number.isdigit():
         raise InvalidEntry(
-            f"ttl {text!r} is not valid: write a number and s, m, h, d or w, or 'never'",
-            ttl=text,
+            f"ttl {text!r} is not valid: write a number and s, m, h, d or w, or 'never'", ttl=text
         )
     return min(int(number[:15]) * _UNITS[unit] * SECOND, MAX_TTL)
 
@@ -150,9 +149,7 @@ def expiry(ttl: str, at: int) -> int:
 def check_priority(text: str) -> str:
     if text in RANK:
         return text
-    raise InvalidEntry(
-        f"priority {text!r} is not one of {', '.join(PRIORITIES)}", priority=text
-    )
+    raise InvalidEntry(f"priority {text!r} is not one of {', '.join(PRIORITIES)}", priority=text)
 
 
 def mint(day: str, number: int) -> str:
@@ -196,8 +193,7 @@ def _addressee(name: str) -> str:
     if kind in ("team", "agent") and ns.is_component(id):
         return f"{kind}:{id}"
     raise InvalidEntry(
-        f"to {name!r} is not valid: write all, team:NAME, agent:ID or a list of them",
-        to=name,
+        f"to {name!r} is not valid: write all, team:NAME, agent:ID or a list of them", to=name
     )
 
 
@@ -207,9 +203,7 @@ def words(values: str | Iterable[str] | None) -> tuple[str, ...]:
         return ()
     items = values.split(",") if isinstance(values, str) else list(values)
     if not all(isinstance(item, str) for item in items):
-        raise InvalidEntry(
-            f"{items!r:.60} is not a list of texts: write one such as ['api', 'v2']"
-        )
+        raise InvalidEntry(f"{items!r:.60} is not a list of texts: write one such as ['api', 'v2']")
     if isinstance(values, str) and values.strip() and not any(map(str.strip, items)):
         raise InvalidEntry(f"{values!r} names nothing: write words with commas between")
     return tuple(dict.fromkeys(item.strip() for item in items if item.strip()))

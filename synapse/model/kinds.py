@@ -20,12 +20,7 @@ ENTRY, MESSAGE, FACT, ATOM = KINDS = ("entry", "message", "fact", "atom")
 NUMBER = {name: number for number, name in enumerate(KINDS)}
 MAIL = "mail"  # the one namespace of all messages, and of nothing else
 # The words for a message's priority, and the tier that each is delivered as.
-URGENCY = {
-    "info": "info",
-    "normal": "info",
-    "action": "important",
-    "urgent": "critical",
-}
+URGENCY = {"info": "info", "normal": "info", "action": "important", "urgent": "critical"}
 # The fields of each kind: one text, one id, a list of words, a number from 0 on, or any JSON.
 FIELDS: Mapping[str, Mapping[str, str]] = {
     ENTRY: {},
@@ -57,9 +52,7 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
 _ANY = frozenset(name for fields in FIELDS.values() for name in fields)
 _PREFIX = {"syn_": MESSAGE, "fact_": FACT, "atom_": ATOM}
 _HEX = frozenset("0123456789abcdef")
-_ENTRY_ID = frozenset(
-    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
-)
+_ENTRY_ID = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
 
 class More(dict[str, Any]):
@@ -87,11 +80,7 @@ NO_MORE = More()
 def frozen(value: Any) -> Any:
     """Return a JSON value as one that cannot change."""
     if isinstance(value, Mapping):
-        return (
-            More({str(name): frozen(item) for name, item in value.items()})
-            if value
-            else NO_MORE
-        )
+        return More({str(name): frozen(item) for name, item in value.items()}) if value else NO_MORE
     return tuple(map(frozen, value)) if isinstance(value, list | tuple) else value
 
 
@@ -117,9 +106,7 @@ def kind_of(id: str) -> str | None:
 
 def new_id(kind: str, random: bytes) -> str:
     """Return an id of this kind from six random bytes."""
-    return (
-        next(prefix for prefix, of in _PREFIX.items() if of == kind) + random[:6].hex()
-    )
+    return next(prefix for prefix, of in _PREFIX.items() if of == kind) + random[:6].hex()
 
 
 def new_thread(random: bytes) -> str:
@@ -127,9 +114,7 @@ def new_thread(random: bytes) -> str:
     raw = bytearray(random[:16])
     raw[6], raw[8] = raw[6] & 0x0F | 0x40, raw[8] & 0x3F | 0x80
     text = raw.hex()
-    return "thr_" + "-".join(
-        (text[:8], text[8:12], text[12:16], text[16:20], text[20:])
-    )
+    return "thr_" + "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
 
 def thread_from(name: str) -> str:
@@ -210,8 +195,7 @@ def check(kind: str, namespace: str, more: Mapping[str, Any], priority: str) -> 
         kind == MESSAGE and namespace != MAIL
     ):
         raise InvalidEntry(
-            f"messages stand in the namespace {MAIL}, and nothing else does",
-            namespace=namespace,
+            f"messages stand in the namespace {MAIL}, and nothing else does", namespace=namespace
         )
     forms = FIELDS[kind]
     for name in more:
@@ -249,11 +233,7 @@ def _message(more: dict[str, Any], priority: str) -> dict[str, Any]:
 
 def _checked(name: str, form: str, value: Any) -> Any:
     if form == "number":
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int | float)
-            or not 0 <= value < 1e9
-        ):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
             raise InvalidEntry(f"{name} {value!r} is not a number", field=name)
         return value
     if form == "json":
@@ -320,11 +300,7 @@ def _scalar(form: str, value: Any) -> str:
 
     if form == "json":
         text = json.dumps(value, ensure_ascii=False)
-        return (
-            "'"
-            + (text if text.isprintable() else json.dumps(value)).replace("'", "''")
-            + "'"
-        )
+        return "'" + (text if text.isprintable() else json.dumps(value)).replace("'", "''") + "'"
     return flow(value) if form == "list" else quoted(str(value))
 
 
@@ -335,9 +311,7 @@ def read(fields: Mapping[str, Any], problems: list[str]) -> tuple[str, dict[str,
     if kind is None:
         return ENTRY, {}
     if not isinstance(kind, str) or kind not in FIELDS:
-        problems.append(
-            f"kind {ascii(kind)[:80]} is not valid: write one of {', '.join(KINDS)}"
-        )
+        problems.append(f"kind {ascii(kind)[:80]} is not valid: write one of {', '.join(KINDS)}")
         return ENTRY, {}
     extra: dict[str, Any] = {}
     for name, form in FIELDS[kind].items():
@@ -354,9 +328,7 @@ def _read(name: str, form: str, value: Any) -> Any:
         return _checked(
             name,
             form,
-            [item.strip() for item in value.split(",")]
-            if isinstance(value, str)
-            else value,
+            [item.strip() for item in value.split(",")] if isinstance(value, str) else value,
         )
     if not isinstance(value, str):
         raise InvalidEntry("write one text")
@@ -403,7 +375,5 @@ def is_folder(folder: str) -> bool:
 def is_plan(path: str) -> bool:
     """Return whether this is the place of a project's plan that people write and edit as a file."""
     return (
-        path.startswith("entries/projects/")
-        and path.endswith("/plan.md")
-        and path.count("/") > 2
+        path.startswith("entries/projects/") and path.endswith("/plan.md") and path.count("/") > 2
     )

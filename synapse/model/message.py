@@ -114,26 +114,18 @@ def attachment(source: str | Mapping[str, Any]) -> Mapping[str, Any]:
 
     path, digest, size = os.path.abspath(os.path.expanduser(source)), sha256(), 0
     try:
-        with open(
-            os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb"
-        ) as file:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             while chunk := file.read(1 << 20):
                 digest.update(chunk)
                 size += len(chunk)
     except OSError as error:
-        raise NotFound(
-            f"{source} cannot be attached: {error.strerror}", path=source
-        ) from error
+        raise NotFound(f"{source} cannot be attached: {error.strerror}", path=source) from error
     return {"path": path, "bytes": size, "sha256": digest.hexdigest()}
 
 
 def columns(message: Message) -> dict[str, Any]:
     """Return a message as a row of the table `messages` of the unified-brain document."""
-    names = [
-        name.removeprefix("agent:")
-        for name in message.entry.addressees
-        if name != "all"
-    ]
+    names = [name.removeprefix("agent:") for name in message.entry.addressees if name != "all"]
     return {
         "id": message.id,
         "thread_id": message.thread,
@@ -187,17 +179,11 @@ def thread_columns(thread: Thread) -> dict[str, Any]:
 
 def as_json(message: Message) -> dict[str, Any]:
     """Return a message as `--json` prints it: the document's columns, and its receipts."""
-    fields = columns(message) | {
-        "tags": list(message.entry.tags),
-        "trust": message.entry.trust,
-    }
+    fields = columns(message) | {"tags": list(message.entry.tags), "trust": message.entry.trust}
     fields["attachments"] = list(message.entry.more.get("attachments", ()))
-    fields["read_by"] = [
-        {"agent": mark.agent, "at": iso(mark.at)} for mark in message.reads
-    ]
+    fields["read_by"] = [{"agent": mark.agent, "at": iso(mark.at)} for mark in message.reads]
     fields["acks"] = [
-        {"agent": mark.agent, "at": iso(mark.at), "body": mark.text}
-        for mark in message.acks
+        {"agent": mark.agent, "at": iso(mark.at), "body": mark.text} for mark in message.acks
     ]
     fields["reactions"] = [
         {"agent": mark.agent, "at": iso(mark.at), "reaction": mark.text}

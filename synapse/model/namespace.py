@@ -30,9 +30,7 @@ _REST = _FIRST | frozenset("_-")
 
 def is_component(text: str) -> bool:
     """Return whether the text is one segment of a namespace, or an agent's id."""
-    return (
-        0 < len(text) <= MAX_COMPONENT and text[0] in _FIRST and _REST.issuperset(text)
-    )
+    return 0 < len(text) <= MAX_COMPONENT and text[0] in _FIRST and _REST.issuperset(text)
 
 
 def is_namespace(text: str) -> bool:
@@ -65,8 +63,7 @@ def check_glob(text: str) -> str:
     if is_glob(text):
         return text
     raise InvalidEntry(
-        f"pattern {text!r} is not valid: write a namespace, or one that ends in /*",
-        glob=text,
+        f"pattern {text!r} is not valid: write a namespace, or one that ends in /*", glob=text
     )
 
 
@@ -81,9 +78,7 @@ def matches(glob: str, namespace: str) -> bool:
     fixed = pattern[:-1] if subtree else pattern
     if len(path) < len(fixed) or (not subtree and len(path) != len(fixed)):
         return False
-    return all(
-        want == "*" or want == have for want, have in zip(fixed, path, strict=False)
-    )
+    return all(want == "*" or want == have for want, have in zip(fixed, path, strict=False))
 
 
 def matches_any(globs: Iterable[str], namespace: str) -> bool:
@@ -116,9 +111,6 @@ def default_ttl(namespace: str, overrides: tuple[tuple[str, str], ...] = ()) -> 
     """
     best, ttl = -1, PREFIX_TTL.get(namespace.split("/", 1)[0], DEFAULT_TTL)
     for glob, declared in overrides:
-        if (
-            matches(glob if glob.endswith("*") else f"{glob}/*", namespace)
-            and len(glob) > best
-        ):
+        if matches(glob if glob.endswith("*") else f"{glob}/*", namespace) and len(glob) > best:
             best, ttl = len(glob), declared
     return ttl

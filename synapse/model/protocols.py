@@ -62,9 +62,7 @@ class Log(Protocol):
     def since(self, cursor: int = 0) -> Iterator[Record]:
         """Yield every record after the cursor, in order, as far as the log goes now."""
 
-    def batch(
-        self, cursor: int, limit: int, after: str = ""
-    ) -> tuple[list[Record], str]:
+    def batch(self, cursor: int, limit: int, after: str = "") -> tuple[list[Record], str]:
         """Return so many records after the cursor, and the proof of the last of them. `after` is
         that of the one before."""
 
@@ -156,9 +154,7 @@ class Embedder(Protocol):
     def name(self) -> str:
         """Return the model's name, the same for ever."""
 
-    def embed(
-        self, texts: Sequence[str], *, query: bool = False
-    ) -> Sequence[Sequence[float]]:
+    def embed(self, texts: Sequence[str], *, query: bool = False) -> Sequence[Sequence[float]]:
         """Return one vector for each text, in their order."""
 
     def close(self) -> None:

@@ -101,9 +101,7 @@ class Record(NamedTuple):
         key: str | None = None,
     ) -> Record:
         """Return a record that is not in the log yet."""
-        return cls(
-            0, 0, kind, by, None, dict(fields), text, path, None, key, None, entry
-        )
+        return cls(0, 0, kind, by, None, dict(fields), text, path, None, key, None, entry)
 
 
 class Lost(NamedTuple):
@@ -143,9 +141,7 @@ def demand(guard: Guard | None, keyed: Callable[[str], Iterable[Record]]) -> Non
     for single in (guard, *guard.also) if guard else ():
         if not single.holds(keyed(single.key)):
             raise Conflict(
-                f"{single.name} no longer holds for {single.key}",
-                guard=single.name,
-                key=single.key,
+                f"{single.name} no longer holds for {single.key}", guard=single.name, key=single.key
             )
 
 
@@ -218,11 +214,7 @@ def fence(run: str, epoch: int, *, ended: bool = False) -> Guard:
 
 
 def unclaimed(
-    key: str,
-    now: int,
-    agent: str,
-    run: str | None = None,
-    over: Container[str | None] = (),
+    key: str, now: int, agent: str, run: str | None = None, over: Container[str | None] = ()
 ) -> Guard:
     """Return a guard: nobody holds the lease but this agent in this run, or a run that is over for
     good (`over`)."""
@@ -250,9 +242,7 @@ def unchanged(key: str, since: int) -> Guard:
     return Guard(key, f"unchanged({since})", holds)
 
 
-def act_of(
-    kind: str, by: str, fields: Mapping[str, object]
-) -> tuple[Record, Guard | None]:
+def act_of(kind: str, by: str, fields: Mapping[str, object]) -> tuple[Record, Guard | None]:
     """Return the record of an act that is no entry, and the guard that it needs: nobody rules twice
     on an entry that waits for review.
     """
@@ -281,9 +271,7 @@ def touched_by(record: Record) -> list[str]:
     fields = record.fields
     return [
         *dict.fromkeys(
-            id
-            for name in ("away", "back", "freed", "held")
-            for id in fields.get(name, ())
+            id for name in ("away", "back", "freed", "held") for id in fields.get(name, ())
         )
     ]
 

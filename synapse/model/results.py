@@ -20,12 +20,7 @@ class Page:
 
     __slots__ = ("_count", "_counted", "cursor", "entries")
 
-    def __init__(
-        self,
-        entries: Sequence[Entry],
-        cursor: int,
-        count: Callable[[], int],
-    ) -> None:
+    def __init__(self, entries: Sequence[Entry], cursor: int, count: Callable[[], int]) -> None:
         self.entries = tuple(entries)
         self.cursor = cursor
         self._count = count
@@ -135,11 +130,7 @@ class Hits(Sequence[Hit]):
     __slots__ = ("hits", "note", "partial", "ranked")
 
     def __init__(
-        self,
-        hits: Sequence[Hit] = (),
-        partial: bool = False,
-        ranked: int = 0,
-        note: str = "",
+        self, hits: Sequence[Hit] = (), partial: bool = False, ranked: int = 0, note: str = ""
     ) -> None:
         self.hits = tuple(hits)
         self.partial = partial

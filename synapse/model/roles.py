@@ -39,11 +39,7 @@ def refuse_typo(agent: Agent, root: str | None) -> None:
     engineer's rights. Any other name is a role of one's own.
     """
     roles = [*ROLES, *own(root)]
-    meant = (
-        None
-        if agent.role in roles or declares_all(agent)
-        else closest(agent.role, roles)
-    )
+    meant = None if agent.role in roles or declares_all(agent) else closest(agent.role, roles)
     if meant is not None:
         raise InvalidEntry(
             f"agents/{agent.id}.yaml: there is no role {agent.role!r}: did you mean {meant}?",

@@ -68,11 +68,7 @@ class Settings(NamedTuple):
     def declared(self) -> tuple[str, ...]:
         """Return the namespaces that a plain list names, if there is one."""
         namespaces = dict(self.other).get("namespaces")
-        return (
-            tuple(str(glob) for glob in namespaces)
-            if isinstance(namespaces, list)
-            else ()
-        )
+        return tuple(str(glob) for glob in namespaces) if isinstance(namespaces, list) else ()
 
     @property
     def patterns(self) -> dict[str, str]:
@@ -82,9 +78,7 @@ class Settings(NamedTuple):
         privacy = dict(self.other).get("privacy")
         patterns = privacy.get("patterns") if isinstance(privacy, dict) else None
         items = patterns.items() if isinstance(patterns, dict) else ()
-        return {
-            str(name): str(glob) for name, glob in items if 4 <= len(str(glob)) <= 80
-        }
+        return {str(name): str(glob) for name, glob in items if 4 <= len(str(glob)) <= 80}
 
     def size(self, name: str) -> int | None:
         """Return how many bytes `size_limits` allow to one of the names in SIZES; None is no
@@ -123,14 +117,8 @@ def parse_size(text: str) -> int | None:
         return None
     number = normalized.rstrip("KMGIB ")
     unit = normalized[len(number) :].strip()
-    if (
-        not number.isascii()
-        or not number.isdigit()
-        or len(number) > 12
-        or unit not in _UNITS
-    ):
+    if not number.isascii() or not number.isdigit() or len(number) > 12 or unit not in _UNITS:
         raise InvalidEntry(
-            f"size {text!r} is not valid: write a number and KB or MB, or off",
-            size=text,
+            f"size {text!r} is not valid: write a number and KB or MB, or off", size=text
         )
     return int(number) * _UNITS[unit]

@@ -66,8 +66,7 @@ def choose(candidates: Iterable[Candidate], worth: Worth, room: int) -> set[int]
     """
     remaining, chosen = room, set[int]()
     sure = sorted(
-        candidates,
-        key=lambda candidate: (-candidate.chance, candidate.tokens, -candidate.place),
+        candidates, key=lambda candidate: (-candidate.chance, candidate.tokens, -candidate.place)
     )
     least = min(worth.least, room)
     for candidate in sure:
@@ -76,16 +75,11 @@ def choose(candidates: Iterable[Candidate], worth: Worth, room: int) -> set[int]
             remaining -= candidate.tokens
             chosen.add(candidate.place)
     paying = [
-        candidate
-        for candidate in sure
-        if candidate.tokens <= worth.pays_up_to(candidate.chance)
+        candidate for candidate in sure if candidate.tokens <= worth.pays_up_to(candidate.chance)
     ]
     for candidate in sorted(
         paying,
-        key=lambda candidate: (
-            -candidate.chance / max(candidate.tokens, 1),
-            -candidate.place,
-        ),
+        key=lambda candidate: (-candidate.chance / max(candidate.tokens, 1), -candidate.place),
     ):
         if candidate.place not in chosen and candidate.tokens <= remaining:
             remaining -= candidate.tokens

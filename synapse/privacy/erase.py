@@ -56,11 +56,7 @@ def _around(raw: bytes, needle: bytes, offset: int) -> Iterator[tuple[int, int]]
     at = raw.find(seed)
     while at >= 0:
         start, end, index = at, at + SEED, offset + SEED
-        while (
-            start
-            and start > at - offset
-            and raw[start - 1] == needle[offset - at + start - 1]
-        ):
+        while start and start > at - offset and raw[start - 1] == needle[offset - at + start - 1]:
             start -= 1
         while end < len(raw) and index < len(needle) and raw[end] == needle[index]:
             end, index = end + 1, index + 1

@@ -38,9 +38,7 @@ _RUN = r"[0-9][0-9 ().\-/]{6,}[0-9]"
 _RUNS = bytes(114 if chr(code) in "0123456789 ().-/" else 32 for code in range(256))
 _LONG_RUN = b"r" * 8
 _DIGITS = bytes(48 if 48 <= code <= 57 else 32 for code in range(256))
-_SHAPE = bytes(
-    48 if 48 <= code <= 57 else 65 if 65 <= code <= 90 else code for code in range(256)
-)
+_SHAPE = bytes(48 if 48 <= code <= 57 else 65 if 65 <= code <= 90 else code for code in range(256))
 # The words by which an illness is noticed, also those that are not of ASCII.
 _ILL = frozenset(("diagnostiqué", "diagnostiquée")).union(
     *(form.words for form in FORMS if form.kind == "health")
@@ -63,9 +61,7 @@ _NOT_TLD = frozenset(
 )
 
 
-def kinds_in(
-    text: str, patterns: Mapping[str, str] = {}, words: Words | None = None
-) -> list[str]:
+def kinds_in(text: str, patterns: Mapping[str, str] = {}, words: Words | None = None) -> list[str]:
     """Return the kinds of personal data in a text, each once."""
     return list(dict.fromkeys(kind for kind, _, _ in found(text, patterns, words)))
 
@@ -161,13 +157,9 @@ def refuse(texts: Iterable[tuple[str, str]], patterns: Mapping[str, str] = {}) -
     """Raise PersonalData where one of these texts, each with what it is, holds any: it names the
     kinds and the places, never the text.
     """
-    findings = [
-        (kind, name) for name, text in texts for kind in kinds_in(text, patterns)
-    ]
+    findings = [(kind, name) for name, text in texts for kind in kinds_in(text, patterns)]
     if findings:
-        listing = ", ".join(
-            f"{kind} in {name}" for kind, name in dict.fromkeys(findings)
-        )
+        listing = ", ".join(f"{kind} in {name}" for kind, name in dict.fromkeys(findings))
         raise PersonalData(
             f"this holds personal data ({listing}): nothing was stored. Leave it out and say where"
             " it is kept, or write of a role instead of a person. Only the body of an entry with"
@@ -193,9 +185,7 @@ def checked(draft: Draft, patterns: Mapping[str, str] = {}) -> Draft:
     if persons:
         named = [*texts_of(draft)]
         refuse(named[draft.scope == "encrypted" :], patterns)
-    if not persons and not (
-        secrets.hinted(joined, words) and secrets.found(joined, words)
-    ):
+    if not persons and not (secrets.hinted(joined, words) and secrets.found(joined, words)):
         draft = draft._replace(body=Harmless(draft.body))
     if draft.scope == "encrypted" and (persons or draft.pii):
         return draft._replace(ttl=short_ttl(draft.ttl))
@@ -237,9 +227,7 @@ def texts_of(draft: Draft | Entry) -> Iterator[tuple[str, str]]:
 
 def _of_glob(glob: str) -> str:
     parts = {"#": "[0-9]", "?": "[A-Za-z]"}
-    return (
-        rf"(?<!\w){''.join(parts.get(char) or re.escape(char) for char in glob)}(?!\w)"
-    )
+    return rf"(?<!\w){''.join(parts.get(char) or re.escape(char) for char in glob)}(?!\w)"
 
 
 def _is_email(text: str) -> bool:

@@ -93,8 +93,7 @@ FORMS = (
         digits=7,
         shapes=("r" * 8,),
         starts=_starts(
-            "phone tel mobil cell fax handy móvil téléphone portable whatsapp call_ "
-            "ring"
+            "phone tel mobil cell fax handy móvil téléphone portable whatsapp call_ ring"
         ),
     ),
     Form(
@@ -123,9 +122,7 @@ FORMS = (
         rf"(?: ?(?:on|am|is|ist|le|el|est|es|the|in|:|=|\())*[ :=(]{{1,3}}(?P<value>{_DATE})",
         digits=4,
         shapes=("0-0", "0/0", "0.0", "0000"),
-        starts=_starts(
-            "born date_ birth dob gebor geburts né fecha_ nacid data_di_nascita"
-        ),
+        starts=_starts("born date_ birth dob gebor geburts né fecha_ nacid data_di_nascita"),
     ),
     Form(
         "salary",

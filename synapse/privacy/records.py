@@ -37,8 +37,7 @@ _NO_TEXT = frozenset(
 # What is done with personal data in records of these kinds.
 _SPOKEN = {
     **dict.fromkeys(
-        "resolve reject archive restore undo claim acked react thread stop".split(),
-        "refuse",
+        "resolve reject archive restore undo claim acked react thread stop".split(), "refuse"
     ),
     **dict.fromkeys("entry run change quarantine refused".split(), "conceal"),
 }
@@ -150,9 +149,7 @@ def _changed(entry: Entry, change: Callable[[Any], Any]) -> Entry:
     }
     extra = secrets.mask_deep(_plain(entry.more))
     return entry._replace(
-        **texts,
-        tags=tuple(_each(entry.tags, change)),
-        more=frozen(_each(extra, change)),
+        **texts, tags=tuple(_each(entry.tags, change)), more=frozen(_each(extra, change))
     )
 
 

@@ -79,11 +79,7 @@ _FORMS: tuple[tuple[str, str, str], ...] = (
         r"hooks\.slack\.com/(?:services|workflows|triggers)/[\w/-]{12,}",
     ),
     ("anthropic key", "sk-ant-", r"(?<![A-Za-z0-9])sk-ant-[\w-]{16,}"),
-    (
-        "openai key",
-        "sk-",
-        r"(?<![A-Za-z0-9])sk-(?:proj|svcacct|admin|or|None)-[\w-]{16,}",
-    ),
+    ("openai key", "sk-", r"(?<![A-Za-z0-9])sk-(?:proj|svcacct|admin|or|None)-[\w-]{16,}"),
     ("model provider key", "sk-", r"(?<![A-Za-z0-9-])sk-(?=\w*\d)[A-Za-z0-9]{20,}"),
     (
         "stripe key",
@@ -311,9 +307,7 @@ def _is_secret(value: str, name: str, quoted: bool) -> bool:
     if quoted:
         return True
     if re.fullmatch(_CODE, value):
-        return (
-            has_digit and re.fullmatch(r"[A-Za-z0-9]{6,}|[\w-]{8,}", value) is not None
-        )
+        return has_digit and re.fullmatch(r"[A-Za-z0-9]{6,}|[\w-]{8,}", value) is not None
     return has_digit or any(char in "!@#$%^&*?+~" for char in value)
 
 
@@ -344,11 +338,7 @@ def _known_elsewhere(text: str) -> Iterator[Span]:
 
 
 def _is_mixed(run: str) -> bool:
-    return (
-        any(map(str.isdigit, run))
-        and any(map(str.islower, run))
-        and any(map(str.isupper, run))
-    )
+    return any(map(str.isdigit, run)) and any(map(str.islower, run)) and any(map(str.isupper, run))
 
 
 def _assignments(text: str, words: Words) -> Iterator[re.Match[str]]:

@@ -68,13 +68,8 @@ async def _embed(root: str, stop: asyncio.Event) -> None:
     # -P: nothing is imported from the folder in which this happens to run
     argv = (sys.executable, "-P", "-m", "synapse", "embed", "--root", root)
     pipe, none = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
-    process = await asyncio.create_subprocess_exec(
-        *argv, stdin=none, stdout=none, stderr=pipe
-    )
-    output, stopped = (
-        asyncio.create_task(process.communicate()),
-        asyncio.create_task(stop.wait()),
-    )
+    process = await asyncio.create_subprocess_exec(*argv, stdin=none, stdout=none, stderr=pipe)
+    output, stopped = (asyncio.create_task(process.communicate()), asyncio.create_task(stop.wait()))
     try:
         with suppress(ProcessLookupError):
             os.setpriority(os.PRIO_PROCESS, process.pid, KINDNESS)

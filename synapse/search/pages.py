@@ -25,11 +25,7 @@ def page(
     lapses = [entry.expires for entry in entries]
     lapses += [store.current(id).expires for entry in entries for id in entry.disputed]
     floor = conditions.since
-    if (
-        floor is not None
-        and isinstance(since, str)
-        and floor != parse_since(since, now + 1)
-    ):
+    if floor is not None and isinstance(since, str) and floor != parse_since(since, now + 1):
         lapses += [entry.at + (now - floor) for entry in entries[-1:]]
     if isinstance(since, str):
         lapses.append((now // DAY + 1) * DAY)  # `yesterday` is another day from then on
@@ -52,12 +48,4 @@ def filters(
     if limit is not None and limit < 0:
         raise InvalidQuery(f"limit {limit} is negative", limit=limit)
     globs = tuple(check_glob(glob) for glob in words(namespace))
-    return Filter(
-        priorities,
-        globs,
-        author,
-        tag,
-        archived,
-        parse_since(since, now),
-        limit,
-    )
+    return Filter(priorities, globs, author, tag, archived, parse_since(since, now), limit)

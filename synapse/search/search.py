@@ -58,9 +58,7 @@ def _filter(asked: Asked, now: int) -> Filter:
     start, end = since(asked.since, now), until(asked.until, now)
     if asked.when is not None:
         if start is not None or end is not None:
-            raise InvalidQuery(
-                "`when` says since and until: give it, or those", when=asked.when
-            )
+            raise InvalidQuery("`when` says since and until: give it, or those", when=asked.when)
         start, end = span(asked.when, now)
     return Filter(
         priorities=tuple(sorted(map(check_priority, words(asked.priority)))),
@@ -76,7 +74,5 @@ def _filter(asked: Asked, now: int) -> Filter:
 
 def _kind(name: str) -> str:
     if name not in kinds.KINDS:
-        raise InvalidQuery(
-            f"kind {name!r} is not one of {', '.join(kinds.KINDS)}", kind=name
-        )
+        raise InvalidQuery(f"kind {name!r} is not one of {', '.join(kinds.KINDS)}", kind=name)
     return name

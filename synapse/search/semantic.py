@@ -153,17 +153,13 @@ def _embedded(
     for start in range(0, len(flat), BATCH):
         places = flat[start : start + BATCH]
         batch = [pieces[seq][number] for seq, number in places]
-        for (seq, number), vector in zip(
-            places, _vectors(embedder, batch), strict=True
-        ):
+        for (seq, number), vector in zip(places, _vectors(embedder, batch), strict=True):
             rows.append(Row(seq, number, digests[seq], vector))
     embedded = {row.seq for row in rows if row.vector is not None}
     return rows, len(texts) - len(embedded)
 
 
-def _vectors(
-    embedder: Embedder, texts: Sequence[str]
-) -> Sequence[Sequence[float] | None]:
+def _vectors(embedder: Embedder, texts: Sequence[str]) -> Sequence[Sequence[float] | None]:
     """Return the texts' vectors; None for one that the embedder refuses, which must not hold up the
     others.
     """
@@ -229,9 +225,7 @@ def search(
         if mode is not None:
             raise
         plain = _plain(store, agent, text, wanted, now, limit)
-        return Hits(
-            plain.hits, plain.partial, plain.ranked, f"searched by words alone: {error}"
-        )
+        return Hits(plain.hits, plain.partial, plain.ranked, f"searched by words alone: {error}")
     if selected == MEANING:
         return Hits(_hits(store, agent, text, nearest.near[:limit], now))
     return _both(store, agent, text, wanted, now, limit, nearest)
@@ -284,8 +278,7 @@ def _nearest(
         near += further
     least = near[0].cosine * NEAR if near else 0.0
     return Found(
-        [item for item in near[:count] if item.cosine > 0 and item.cosine >= least],
-        cosines,
+        [item for item in near[:count] if item.cosine > 0 and item.cosine >= least], cosines
     )
 
 
@@ -310,11 +303,7 @@ def _through(
 
 
 def _seen(
-    store: Store,
-    agent: Agent | None,
-    ranked: Sequence[tuple[float, int]],
-    wanted: Filter,
-    now: int,
+    store: Store, agent: Agent | None, ranked: Sequence[tuple[float, int]], wanted: Filter, now: int
 ) -> list[Near]:
     """Return those that pass the read gate and the filter, in their order."""
     with store.snapshot() as snap:
@@ -336,9 +325,7 @@ def _both(
     hits = {hit.entry.seq: hit for hit in by_words}
     near = {item.seq: item for item in nearest.near}
     by_score = [(hit.entry.seq, hit.score) for hit in by_words]
-    cosines = {
-        seq: nearest.cosines[seq] for seq in (*hits, *near) if seq in nearest.cosines
-    }
+    cosines = {seq: nearest.cosines[seq] for seq in (*hits, *near) if seq in nearest.cosines}
     scored = fusion.fused(by_score, cosines, list(near))[:limit]
     missing = [near[seq] for seq, _ in scored if seq not in hits]
     hits.update({hit.entry.seq: hit for hit in _hits(store, agent, text, missing, now)})
@@ -355,10 +342,6 @@ def _hits(
     query_words = frozenset(sought(text))
     pairs = zip(entries, near, strict=True)
     return tuple(
-        Hit(
-            entry,
-            item.cosine,
-            *excerpt("" if entry.scope in SEALED else entry.body, query_words),
-        )
+        Hit(entry, item.cosine, *excerpt("" if entry.scope in SEALED else entry.body, query_words))
         for entry, item in pairs
     )

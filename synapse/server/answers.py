@@ -35,9 +35,7 @@ def conditional(request: Request, form: Any, apart: str = "") -> Response:
     return tagged(request, body[:-1] + b"," + tail[1:], JSON, body)
 
 
-def tagged(
-    request: Request, body: bytes, media_type: str, said: bytes = b""
-) -> Response:
+def tagged(request: Request, body: bytes, media_type: str, said: bytes = b"") -> Response:
     """Return an answer with a tag of what it says."""
     tag = f'"{blake2b(said or body, digest_size=16).hexdigest()}"'
     etag = tag if said is body or not said else f"W/{tag}"

@@ -68,22 +68,17 @@ class Gate:
     def _of_token(self, text: str) -> Caller:
         token = self.tokens.find(text)
         if token is None:
-            raise Unauthorized(
-                "this token is not good here: it is unknown, revoked or expired"
-            )
+            raise Unauthorized("this token is not good here: it is unknown, revoked or expired")
         return Caller(token.agent, token.read_only, token.id)
 
     def _of_browser(self, connection: HTTPConnection) -> Caller:
         browser = self.browsers.find(connection.cookies[COOKIE])
         if browser is None:
-            raise Unauthorized(
-                "this login is over: run `synapse dashboard` for another link"
-            )
+            raise Unauthorized("this login is over: run `synapse dashboard` for another link")
         method = connection.scope.get("method", "GET")
         if method not in SAFE and not browser.proves(connection.headers.get(CSRF, "")):
             raise Forbidden(
-                f"a change from a browser needs the header {CSRF} of its page",
-                action="act",
+                f"a change from a browser needs the header {CSRF} of its page", action="act"
             )
         return Caller(browser.agent, browser.read_only, browser.id)
 

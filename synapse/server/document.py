@@ -46,10 +46,7 @@ def install(app: FastAPI) -> None:
 
 def _document(app: FastAPI) -> dict[str, Any]:
     document = get_openapi(
-        title=app.title,
-        version=app.version,
-        description=app.description,
-        routes=app.routes,
+        title=app.title, version=app.version, description=app.description, routes=app.routes
     )
     parts = document.setdefault("components", {})
     parts["securitySchemes"] = SCHEME

@@ -40,10 +40,7 @@ class Buckets:
     """Tokens to spend, refilled as time goes by, for each key."""
 
     def __init__(
-        self,
-        rate: float,
-        burst: float,
-        now: Callable[[], float] = time.monotonic,
+        self, rate: float, burst: float, now: Callable[[], float] = time.monotonic
     ) -> None:
         self.rate, self.room, self._now = rate, max(1.0, rate * burst), now
         self._levels: dict[str, tuple[float, float]] = {}
@@ -67,9 +64,7 @@ class Buckets:
 class Limited:
     """Refuses requests that are too large or too many, and ends the wait for a late answer."""
 
-    def __init__(
-        self, app: ASGIApp, limits: Limits, refused: Callable[[], None]
-    ) -> None:
+    def __init__(self, app: ASGIApp, limits: Limits, refused: Callable[[], None]) -> None:
         self.app, self.limits, self._refused = app, limits, refused
         self._good = Buckets(limits.rate, limits.burst)
         self._wrong = Buckets(limits.wrong, limits.burst)
@@ -82,9 +77,7 @@ class Limited:
         if wait:
             self._refused()
             seconds = int(wait) + 1
-            error = TooMany(
-                f"too many requests: try again in {seconds} s", retry_after=seconds
-            )
+            error = TooMany(f"too many requests: try again in {seconds} s", retry_after=seconds)
             await refuse(scope, receive, send, error)
         elif scope["type"] == "websocket":
             await self.app(scope, receive, send)
@@ -112,9 +105,7 @@ class Limited:
                 body = await self._body(scope, receive)
                 if body is None:
                     most = self.limits.body
-                    error = TooLarge(
-                        f"the request is larger than {most:,} bytes", limit=most
-                    )
+                    error = TooLarge(f"the request is larger than {most:,} bytes", limit=most)
                     await answer(error, close=True)(scope, receive, timed.send)
                     return
                 receive = _replayed(body, receive)
@@ -177,14 +168,10 @@ class _Timed:
         await answer(error)(scope, _nothing, self._send)
 
 
-async def refuse(
-    scope: Scope, receive: Receive, send: Send, error: SynapseError
-) -> None:
+async def refuse(scope: Scope, receive: Receive, send: Send, error: SynapseError) -> None:
     """Answer a request, or end the handshake of a stream, with an error."""
     if scope["type"] == "websocket":
-        await send(
-            {"type": "websocket.close", "code": 1013, "reason": str(error)[:120]}
-        )
+        await send({"type": "websocket.close", "code": 1013, "reason": str(error)[:120]})
         return
     await answer(error)(scope, receive, send)
 

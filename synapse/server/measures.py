@@ -42,22 +42,13 @@ class Measures:
             registry=registry,
         )
         self.streams = Gauge(
-            "synapse_open_streams",
-            "Streams that are open",
-            ("kind",),
-            registry=registry,
+            "synapse_open_streams", "Streams that are open", ("kind",), registry=registry
         )
         self.limited = Counter(
-            "synapse_rate_limited",
-            "Requests that were refused for their number",
-            registry=registry,
+            "synapse_rate_limited", "Requests that were refused for their number", registry=registry
         )
-        self.entries = Gauge(
-            "synapse_live_entries", "Entries that are live", registry=registry
-        )
-        self.records = Gauge(
-            "synapse_log_records", "Records in the log", registry=registry
-        )
+        self.entries = Gauge("synapse_live_entries", "Entries that are live", registry=registry)
+        self.records = Gauge("synapse_log_records", "Records in the log", registry=registry)
 
     def text(self, memory: Memory, streams: Mapping[str, int]) -> bytes:
         """Return all figures, those of the memory and of open streams as they are now."""

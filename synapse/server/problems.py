@@ -11,10 +11,7 @@ import math
 from typing import Any
 
 from fastapi import FastAPI, Request
-from fastapi.exceptions import (
-    RequestValidationError,
-    WebSocketRequestValidationError,
-)
+from fastapi.exceptions import RequestValidationError, WebSocketRequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
@@ -99,9 +96,7 @@ def document(error: errors.SynapseError) -> dict[str, Any]:
         "status": status_of(error),
         "detail": clean(str(error)),
         "error": name,
-        "details": {
-            name: value for name, value in error.details.items() if _plain(value)
-        },
+        "details": {name: value for name, value in error.details.items() if _plain(value)},
     }
 
 
@@ -130,8 +125,7 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     @app.exception_handler(WebSocketRequestValidationError)
     async def malformed(
-        request: HTTPConnection,
-        error: RequestValidationError | WebSocketRequestValidationError,
+        request: HTTPConnection, error: RequestValidationError | WebSocketRequestValidationError
     ) -> JSONResponse:
         places = [
             clean(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}")[:MOST]
@@ -194,8 +188,7 @@ def responses(*codes: int) -> dict[int | str, dict[str, Any]]:
     """Return what a route's document says of its problems."""
     shape = {"$ref": "#/components/schemas/Problem"}
     return {
-        code: {"description": _TITLES[code], "content": {TYPE: {"schema": shape}}}
-        for code in codes
+        code: {"description": _TITLES[code], "content": {TYPE: {"schema": shape}}} for code in codes
     }
 
 

@@ -24,10 +24,7 @@ PING = 20.0  # seconds after which a WebSocket is asked whether it still lives, 
 
 
 def serve(
-    app: FastAPI,
-    host: str,
-    port: int,
-    ready: Callable[[str], None] = lambda address: None,
+    app: FastAPI, host: str, port: int, ready: Callable[[str], None] = lambda address: None
 ) -> None:
     """Serve until a signal; `ready` is given the address."""
     listener = listening.listen(host, port)

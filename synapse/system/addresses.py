@@ -63,9 +63,7 @@ def place_of(url: str) -> Place:
         parsed = urlsplit(url)
         host, port = parsed.hostname or "", parsed.port
     except ValueError:
-        raise InvalidEntry(
-            f"the address {url!a:.100} cannot be read", url=url
-        ) from None
+        raise InvalidEntry(f"the address {url!a:.100} cannot be read", url=url) from None
     if not url.isascii() or any(char <= " " or char in "\\\x7f" for char in url):
         problem = "it has characters that belong into no address"
     elif parsed.scheme not in ("http", "https"):
@@ -105,11 +103,7 @@ def kind_of(address: Address) -> str:
             return kind_of(carried)
         if address.teredo is not None or address.scope_id is not None:
             return NEVER
-    if any(
-        address in network
-        for network in _METADATA
-        if network.version == address.version
-    ):
+    if any(address in network for network in _METADATA if network.version == address.version):
         return NEVER
     if address.is_loopback:
         return LOOPBACK
@@ -181,9 +175,7 @@ def _found(host: str, port: int, resolver: Resolver) -> list[Address]:
     if literal is not None:
         return [literal]
     rows = resolver(host, port, type=socket.SOCK_STREAM)
-    return [
-        ipaddress.ip_address(text) for text in dict.fromkeys(row[4][0] for row in rows)
-    ]
+    return [ipaddress.ip_address(text) for text in dict.fromkeys(row[4][0] for row in rows)]
 
 
 def _literal(host: str) -> Address | None:

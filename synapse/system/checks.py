@@ -23,9 +23,7 @@ ALIASES = {
     "Policy": "Callable",
     "More": "Mapping",
 }
-BY_NAME = frozenset(
-    "Agent Draft Skill Task Seat Memory Team Supervisor Run Limits date".split()
-)
+BY_NAME = frozenset("Agent Draft Skill Task Seat Memory Team Supervisor Run Limits date".split())
 EXAMPLES = {
     "ttl": "a text such as 30m, 24h, 7d or never",
     "since": "a time such as 24h, 2026-02-01, yesterday or a datetime",
@@ -64,9 +62,7 @@ def checked(thing: T) -> T:
     if not isinstance(thing, type):
         return _wrapped(thing)  # type: ignore[no-any-return]
     for name, function in list(vars(thing).items()):
-        if isinstance(function, type(checked)) and (
-            not name.startswith("_") or name == "__init__"
-        ):
+        if isinstance(function, type(checked)) and (not name.startswith("_") or name == "__init__"):
             setattr(thing, name, _wrapped(function, skip=1))
     return thing
 
@@ -178,9 +174,7 @@ def _alternatives(annotation: str) -> list[str]:
         inner
         for alternative in alternatives
         for inner in (
-            _alternatives(ALIASES[alternative])
-            if alternative in ALIASES
-            else [alternative]
+            _alternatives(ALIASES[alternative]) if alternative in ALIASES else [alternative]
         )
     ]
 

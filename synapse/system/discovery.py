@@ -75,9 +75,7 @@ def locate(
     location, route = _search(_start(start))
     if location is not None:
         return location
-    existing = [
-        path for path in map(_absolute, defaults) if path and is_workspace(path)
-    ]
+    existing = [path for path in map(_absolute, defaults) if path and is_workspace(path)]
     if existing and route.top is None:
         return Location(existing[0], "home", existing[0])
     raise NotFound(_missing(route, existing), id=route.folders[0])
@@ -126,9 +124,7 @@ def is_workspace(path: str) -> bool:
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
-            raise StoreError(
-                f"{path} could not be looked at: {error.strerror}", id=path
-            ) from error
+            raise StoreError(f"{path} could not be looked at: {error.strerror}", id=path) from error
     return False
 
 
@@ -137,9 +133,7 @@ def advice(root: str) -> str:
     and no agent to make any."""
     nearest = _nearest()
     if nearest is not None and os.path.realpath(nearest) != os.path.realpath(root):
-        return (
-            f"there is one at {nearest}: name that one, by its path or by SYNAPSE_ROOT"
-        )
+        return f"there is one at {nearest}: name that one, by its path or by SYNAPSE_ROOT"
     if _is_agent():
         return "ask whoever runs the team for its path, and make no other"
     return f"make one with `synapse init {root}`"
@@ -149,9 +143,7 @@ def other_than(root: str) -> str:
     """Return what to do where a second workspace was about to be made."""
     if _is_agent():
         return f"use it, from here or with --root {root}, and make no other"
-    return (
-        f"to make another all the same, name its directory: `synapse init ./{FOLDER}`"
-    )
+    return f"to make another all the same, name its directory: `synapse init ./{FOLDER}`"
 
 
 # -- the walk --------------------------------------------------------------------------------------
@@ -171,9 +163,7 @@ def _search(start: str) -> tuple[Location | None, Route]:
             shared = _in_main(start, step.top, step.main)
             return (location, route) if shared is None else (shared, step)
     if location is not None:
-        is_default = (
-            route.top is None and location.rule == "folder" and location.root == home
-        )
+        is_default = route.top is None and location.rule == "folder" and location.root == home
         location = location._replace(rule="home") if is_default else location
     return location, route
 
@@ -224,9 +214,7 @@ def _look(folder: str, first: bool) -> Location | None:
     if is_workspace(inner):
         return Location(inner, "folder", folder)
     if os.path.islink(inner) and not os.path.exists(inner):
-        raise NotFound(
-            f"{inner} is a link to nothing: correct it, or remove it", id=inner
-        )
+        raise NotFound(f"{inner} is a link to nothing: correct it, or remove it", id=inner)
     return None
 
 
@@ -235,9 +223,7 @@ def _is_itself(folder: str) -> bool:
     `entries` or `journal`, so both the settings and one of these are asked for."""
     if not os.path.isfile(os.path.join(folder, "synapse.yaml")):
         return False
-    return any(
-        os.path.isdir(os.path.join(folder, name)) for name in ("entries", "journal")
-    )
+    return any(os.path.isdir(os.path.join(folder, name)) for name in ("entries", "journal"))
 
 
 def _target(pointer: str) -> str:
@@ -251,19 +237,13 @@ def _target(pointer: str) -> str:
     except UnicodeDecodeError:
         raise NotFound(f"{pointer} is not UTF-8: {rule}", id=pointer) from None
     except OSError as error:
-        raise NotFound(
-            f"{pointer} cannot be read: {error.strerror}", id=pointer
-        ) from error
+        raise NotFound(f"{pointer} cannot be read: {error.strerror}", id=pointer) from error
     lines = [line.strip() for line in lines if line.strip()]
     if len(lines) != 1 or "\0" in lines[0] or len(lines[0]) >= _LONGEST:
         raise NotFound(f"{pointer} names no workspace: {rule}", id=pointer)
-    root = os.path.realpath(
-        os.path.join(os.path.dirname(pointer), os.path.expanduser(lines[0]))
-    )
+    root = os.path.realpath(os.path.join(os.path.dirname(pointer), os.path.expanduser(lines[0])))
     if not is_workspace(root):
-        raise NotFound(
-            f"{pointer} names {root}, where no workspace is: {rule}", id=pointer
-        )
+        raise NotFound(f"{pointer} names {root}, where no workspace is: {rule}", id=pointer)
     return root
 
 
@@ -295,10 +275,7 @@ def _main(common: str) -> str | None:
     bare repository, unless the folder around it points to it: that is then where its work trees are
     kept."""
     parent = os.path.dirname(common)
-    if (
-        os.path.basename(common) == ".git"
-        or _git_file(os.path.join(parent, ".git")) == common
-    ):
+    if os.path.basename(common) == ".git" or _git_file(os.path.join(parent, ".git")) == common:
         return parent
     return None
 
@@ -387,9 +364,7 @@ def _missing(route: Route, existing: list[str]) -> str:
     problem = "this project has no workspace" if route.top else "there is no workspace"
     text = f"{problem}: neither {FOLDER}/ nor {POINTER} is in {start}{up_to}{main}"
     top = route.main or route.top or start
-    ways = (
-        f"with --root, SYNAPSE_ROOT, or its path in a file {os.path.join(top, POINTER)}"
-    )
+    ways = f"with --root, SYNAPSE_ROOT, or its path in a file {os.path.join(top, POINTER)}"
     if existing:
         return (
             f"{text}. There is one at {existing[0]}, outside of this project: if it is"

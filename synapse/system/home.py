@@ -35,9 +35,7 @@ def read(name: str) -> bytes | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise StoreError(
-            f"{path} cannot be read: {error.strerror}", path=path
-        ) from error
+        raise StoreError(f"{path} cannot be read: {error.strerror}", path=path) from error
     with open(fd, "rb") as file:
         status = os.fstat(fd)
         own = status.st_uid in (os.geteuid(), 0) and not status.st_mode & 0o022
@@ -70,9 +68,7 @@ def write(name: str, raw: bytes, *, new: bool = False) -> None:
             os.unlink(aside)
             raise
     except OSError as error:
-        raise StoreError(
-            f"{path} cannot be written: {error.strerror}", path=path
-        ) from error
+        raise StoreError(f"{path} cannot be written: {error.strerror}", path=path) from error
 
 
 def remove(name: str) -> bool:
@@ -85,9 +81,7 @@ def remove(name: str) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:
-        raise StoreError(
-            f"{path} cannot be deleted: {error.strerror}", path=path
-        ) from error
+        raise StoreError(f"{path} cannot be deleted: {error.strerror}", path=path) from error
     for folder in (os.path.dirname(path), operator_home()):
         try:
             os.rmdir(folder)

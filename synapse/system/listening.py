@@ -32,16 +32,12 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if hasattr(socket, "TCP_USER_TIMEOUT"):  # inherited by each connection
-            listener.setsockopt(
-                socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD * 1_000
-            )
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD * 1_000)
         listener.bind((host, port))
         listener.listen(128)
     except OSError as error:
         listener.close()
-        raise StoreError(
-            f"nothing can be served at {host}:{port}: {error.strerror}"
-        ) from error
+        raise StoreError(f"nothing can be served at {host}:{port}: {error.strerror}") from error
     return listener
 
 

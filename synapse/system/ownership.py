@@ -22,6 +22,4 @@ def unfit(status: os.stat_result, owner: int) -> str:
             f"it belongs to user {status.st_uid}, who is neither the owner of its folder nor you;"
             " use chown, or delete it"
         )
-    return (
-        "everybody may write it; use chmod o-w" if status.st_mode & stat.S_IWOTH else ""
-    )
+    return "everybody may write it; use chmod o-w" if status.st_mode & stat.S_IWOTH else ""

@@ -119,9 +119,7 @@ def faults(root: str) -> list[tuple[str, str]]:
         path = os.path.join(root, folder)
         try:
             if not stat.S_ISDIR(os.lstat(path).st_mode):
-                problems.append(
-                    (folder, _fault_at(path, written=True) or "is no folder")
-                )
+                problems.append((folder, _fault_at(path, written=True) or "is no folder"))
                 continue
             names = os.listdir(path) if recursive else []
         except OSError:

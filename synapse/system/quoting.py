@@ -72,9 +72,7 @@ def _is_token(name: str) -> bool:
     if name in exact:
         return True
     return name.startswith(begins) and any(
-        len(name) > len(begin) + len(end)
-        and name.startswith(begin)
-        and name.endswith(end)
+        len(name) > len(begin) + len(end) and name.startswith(begin) and name.endswith(end)
         for begin, end in parts
     )
 
@@ -132,9 +130,7 @@ def prefixed(text: str, prefix: str) -> str:
     ends in a newline."""
     if "\n\n" in text or text[:1] in ("", "\n") or text[-1:] == "\n":
         empty = f"{prefix.rstrip()}\n"
-        return "".join(
-            [f"{prefix}{row}\n" if row else empty for row in text.split("\n")]
-        )
+        return "".join([f"{prefix}{row}\n" if row else empty for row in text.split("\n")])
     rows = text.replace("\n", f"\n{prefix}")
     return f"{prefix}{rows}\n"
 
@@ -157,9 +153,7 @@ def _code_point(match: re.Match[str]) -> str:
 
 def _escape(match: re.Match[str]) -> str:
     code = ord(match[0])
-    if code in (0x200C, 0x200D) and _compiled(_JOINER).match(
-        match.string, match.start()
-    ):
+    if code in (0x200C, 0x200D) and _compiled(_JOINER).match(match.string, match.start()):
         return match[0]
     width = 2 if code < 0x100 else 4 if code < 0x10000 else 8
     return f"\\{'xuU'[(code > 0xFF) + (code > 0xFFFF)]}{code:0{width}x}"

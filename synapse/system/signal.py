@@ -84,9 +84,7 @@ class NotificationPipe:
         time was up."""
         if not os.path.exists(self.path):
             self._open()
-        ready = _ready(
-            [fd for fd in (self.fd, also) if fd is not None and fd >= 0], seconds
-        )
+        ready = _ready([fd for fd in (self.fd, also) if fd is not None and fd >= 0], seconds)
         if self.fd in ready:
             os.read(self.fd, 65_536)
         return bool(ready)

@@ -17,9 +17,7 @@ def closest(name: str, names: Iterable[str]) -> str | None:
     folded_name = _folded(name)
     if folded_name in folded:
         return folded[folded_name]
-    partly = [
-        original for key, original in folded.items() if folded_name in key.split("-")
-    ]
+    partly = [original for key, original in folded.items() if folded_name in key.split("-")]
     if len(partly) == 1:
         return partly[0]
     if not folded:

@@ -86,24 +86,16 @@ class Tokens:
         texts = list(texts)
         digests = [digest(text) for text in texts]
         counts = dict(self._stored(digests)) if self._stored else {}
-        missing = {
-            key: text
-            for key, text in zip(digests, texts, strict=True)
-            if key not in counts
-        }
+        missing = {key: text for key, text in zip(digests, texts, strict=True) if key not in counts}
         if not missing:
             return [counts[key] for key in digests], False
         if self.quick:
-            counts |= {
-                key: upper_bound(text) // QUICK + 1 for key, text in missing.items()
-            }
+            counts |= {key: upper_bound(text) // QUICK + 1 for key, text in missing.items()}
             return [counts[key] for key in digests], False
         exact = self._exact(missing)
         if exact and self._keep:
             self._keep(exact)
-        bounds = {
-            key: upper_bound(text) for key, text in missing.items() if key not in exact
-        }
+        bounds = {key: upper_bound(text) for key, text in missing.items() if key not in exact}
         counts |= exact | bounds
         return [counts[key] for key in digests], bool(bounds)
 
@@ -111,9 +103,7 @@ class Tokens:
         encode, _ = _opened(self.encoding)
         if encode is None:
             return {}
-        return {
-            key: len(encode(text)) for key, text in texts.items() if _encodable(text)
-        }
+        return {key: len(encode(text)) for key, text in texts.items() if _encodable(text)}
 
 
 def known(encoding: str) -> str:
@@ -166,10 +156,7 @@ def _opened(encoding: str) -> tuple[Encode | None, str | None]:
         return None, str(error)
     # Without special tokens: `<|endoftext|>` in a body is text like any other.
     encoder = Encoding(
-        encoding,
-        pat_str=TABLES[encoding].pattern,
-        mergeable_ranks=ranks,
-        special_tokens={},
+        encoding, pat_str=TABLES[encoding].pattern, mergeable_ranks=ranks, special_tokens={}
     )
     return encoder.encode_ordinary, None
 

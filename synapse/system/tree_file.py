@@ -15,14 +15,10 @@ from synapse.system.digest import sha256
 from synapse.system.discovery import work_tree
 from synapse.system.typed import NamedTuple
 
-MOST = (
-    10_000  # files of a tree that are looked at to see whether a name is the only one
-)
+MOST = 10_000  # files of a tree that are looked at to see whether a name is the only one
 _HOST = os.uname().nodename
 # folders in which nobody means a file that an entry names
-_PASSED = frozenset(
-    ("node_modules", "__pycache__", "venv", "vendor", "target", "dist", "build")
-)
+_PASSED = frozenset(("node_modules", "__pycache__", "venv", "vendor", "target", "dist", "build"))
 _PART = re.compile(r"[\w@+~./\[\]()-]")  # what stands in a path before a file's name
 
 
@@ -107,9 +103,7 @@ def _is_only(file: TreeFile, name: str) -> bool:
     count, end = 0, f"/{name}"
     base = os.path.basename(name)
     for folder, folders, files in os.walk(file.tree):
-        folders[:] = [
-            name for name in folders if name not in _PASSED and name[0] != "."
-        ]
+        folders[:] = [name for name in folders if name not in _PASSED and name[0] != "."]
         count += len(files)
         if count > MOST:
             return False

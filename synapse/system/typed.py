@@ -29,9 +29,7 @@ else:
                 return super().__new__(cls, name, bases, body)
             fields = body.pop("__annotations__")
             defaults = [body.pop(field) for field in fields if field in body]
-            new_class = namedtuple(
-                name, fields, defaults=defaults, module=body["__module__"]
-            )
+            new_class = namedtuple(name, fields, defaults=defaults, module=body["__module__"])
             new_class.__annotations__ = new_class.__new__.__annotations__ = fields
             for key, value in body.items():
                 setattr(new_class, key, value)

@@ -18,19 +18,10 @@ Value: TypeAlias = "str | bool | int | float | list[Value] | dict[str, Value] | 
 Fields: TypeAlias = "dict[str, Value]"
 
 NULLS = frozenset(("", "~", "null", "Null", "NULL"))
-_PLAIN = re.compile(
-    r"[A-Za-z](?:[A-Za-z0-9_./@+*-]|:(?=[A-Za-z0-9_])| (?=[A-Za-z0-9_]))*"
-)
+_PLAIN = re.compile(r"[A-Za-z](?:[A-Za-z0-9_./@+*-]|:(?=[A-Za-z0-9_])| (?=[A-Za-z0-9_]))*")
 _NOT_TEXT = frozenset("y n yes no on off true false null none nan inf".split())
 _NUMBER = r"-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,9})?"
-_ESCAPES = {
-    '"': '\\"',
-    "\\": "\\\\",
-    "\n": "\\n",
-    "\t": "\\t",
-    "\r": "\\r",
-    "\0": "\\0",
-}
+_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r", "\0": "\\0"}
 
 
 class _Refused(Exception):
@@ -101,9 +92,7 @@ def load(text: str, *, depth: int, typed: bool = False, line: int = 1) -> Fields
         problem = f"line {getattr(event.start_mark, 'line', 0) + line}: {error}"
     except yaml.MarkedYAMLError as error:
         position = getattr(error.problem_mark, "line", 0) + line
-        problem = (
-            f"line {position}: {error.problem or error.context or 'cannot be read'}"
-        )
+        problem = f"line {position}: {error.problem or error.context or 'cannot be read'}"
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         problem = " ".join(str(error).split())[:200]
     value = builder.root[0] if builder.root else None
@@ -111,8 +100,7 @@ def load(text: str, *, depth: int, typed: bool = False, line: int = 1) -> Fields
         problem = "expected lines of the form `key: value`"
     if problem:
         raise InvalidEntry(
-            f"not readable as YAML: {problem}",
-            problems=[f"not readable as YAML: {problem}"],
+            f"not readable as YAML: {problem}", problems=[f"not readable as YAML: {problem}"]
         )
     return value if isinstance(value, dict) else {}
 
@@ -185,9 +173,7 @@ def _mapping_lines(fields: Mapping[str, Value], indent: str) -> Iterator[str]:
         if isinstance(value, dict) and value:
             yield f"{indent}{quoted(key)}:"
             yield from _mapping_lines(value, indent + "  ")
-        elif isinstance(value, list) and any(
-            isinstance(item, dict | list) for item in value
-        ):
+        elif isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
             yield f"{indent}{quoted(key)}:"
             yield from _list_lines(value, indent + "  ")
         else:
@@ -200,9 +186,7 @@ def _list_lines(values: list[Value], indent: str) -> Iterator[str]:
             lines = list(_mapping_lines(value, indent + "  "))
             yield f"{indent}- {lines[0].lstrip(' ')}"
             yield from lines[1:]
-        elif isinstance(value, list) and any(
-            isinstance(item, dict | list) for item in value
-        ):
+        elif isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
             yield f"{indent}-"
             yield from _list_lines(value, indent + "  ")
         else:
@@ -215,11 +199,7 @@ def _inline(value: Value) -> str:
     if isinstance(value, dict):
         return "{}"
     return (
-        "null"
-        if value is None
-        else text_of(value)
-        if not isinstance(value, str)
-        else quoted(value)
+        "null" if value is None else text_of(value) if not isinstance(value, str) else quoted(value)
     )
 
 

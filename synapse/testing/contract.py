@@ -23,9 +23,7 @@ class LogContract:
     def make_log(self, clock: FrozenClock) -> Log:
         """Return a log of its own for each call, empty and ready for use, which takes its time from
         the clock."""
-        raise TypeError(
-            f"{type(self).__name__} does not say how to make a log: give it a make_log"
-        )
+        raise TypeError(f"{type(self).__name__} does not say how to make a log: give it a make_log")
 
     def reopened(self, log: Log) -> Log | None:
         """Return the same log as another process would open it now; None for one that dies with its
@@ -74,10 +72,7 @@ class LogContract:
         first = log.append(draft_entry("first", timestamp="2031-01-01T00:00:00Z"))
         second = log.append(draft_entry("second", timestamp="2001-01-01T00:00:00Z"))
         assert (first.seq, first.at) < (second.seq, second.at)
-        assert [record.seq for record in log.since(first.seq - 1)] == [
-            first.seq,
-            second.seq,
-        ]
+        assert [record.seq for record in log.since(first.seq - 1)] == [first.seq, second.seq]
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -106,10 +101,7 @@ class LogContract:
         until = monotonic() + 60
 
         def write(name: str) -> list[int]:
-            return [
-                log.append(draft_entry(f"{name} {n}", author=name)).seq
-                for n in range(25)
-            ]
+            return [log.append(draft_entry(f"{name} {n}", author=name)).seq for n in range(25)]
 
         def read() -> list[int]:
             seqs, cursor = list[int](), start
@@ -118,10 +110,7 @@ class LogContract:
                 cursor = seqs[-1] if seqs else start
             return seqs
 
-        writers = [
-            lambda name=name: write(name)
-            for name in ("eng-a", "eng-b", "eng-c", "eng-d")
-        ]
+        writers = [lambda name=name: write(name) for name in ("eng-a", "eng-b", "eng-c", "eng-d")]
         results = together(*writers, read, read)
         written = sorted(seq for seqs in results[:4] for seq in seqs)
         assert written == list(range(start + 1, start + 101))
@@ -133,9 +122,7 @@ class LogContract:
         marks = [log.mark()]
         for n in range(5):
             log.append(
-                draft_entry(f"{n}")
-                if n % 2
-                else Record.new("shown", "eng-a", {"cursor": n})
+                draft_entry(f"{n}") if n % 2 else Record.new("shown", "eng-a", {"cursor": n})
             )
             assert log.mark() == log.mark()
             marks.append(log.mark())
@@ -157,19 +144,12 @@ class LogContract:
     def test_append_returns_the_record_as_stored(self) -> None:
         log = self._log()
         pending = draft_entry(
-            "body\n\nwith lines",
-            tags=("a", "b"),
-            replaces=("syn-2026-01-01-001",),
-            topic="t",
+            "body\n\nwith lines", tags=("a", "b"), replaces=("syn-2026-01-01-001",), topic="t"
         )
         stored = log.append(pending, once="key")
         assert (stored.kind, stored.by, stored.once) == ("entry", "eng-a", "key")
         entry = entry_of(stored)
-        assert (entry.body, entry.tags, entry.topic) == (
-            "body\n\nwith lines",
-            ("a", "b"),
-            "t",
-        )
+        assert (entry.body, entry.tags, entry.topic) == ("body\n\nwith lines", ("a", "b"), "t")
         for view in self._views(log):
             assert same(view.get(stored.id or ""), stored)
             assert same(view.at(stored.seq), stored)
@@ -249,10 +229,7 @@ class LogContract:
 
         views = list(self._views(log)) * 2
         results = together(
-            *[
-                lambda view=view, n=n: write(view, f"eng-{n}")
-                for n, view in enumerate(views)
-            ]
+            *[lambda view=view, n=n: write(view, f"eng-{n}") for n, view in enumerate(views)]
         )
         ids = [id for result in results for id in result]
         assert len(set(ids)) == len(ids) == 20 * len(views)
@@ -292,10 +269,7 @@ class LogContract:
         log = self._log()
         views = list(self._views(log)) * 4
         results = together(
-            *[
-                lambda view=view: view.append(draft_entry("x"), once="key")
-                for view in views
-            ]
+            *[lambda view=view: view.append(draft_entry("x"), once="key") for view in views]
         )
         assert len({record.seq for record in results}) == 1
         assert len([record for record in log.since() if record.once == "key"]) == 1
@@ -309,19 +283,13 @@ class LogContract:
             "3": Record.new("note", "eng-a", {"n": 3}, key="k"),
         }
         records = log.append_all(batch, unless=none_live("k"))
-        assert [record.seq for record in records] == [
-            first.seq,
-            first.seq + 1,
-            first.seq + 2,
-        ]
+        assert [record.seq for record in records] == [first.seq, first.seq + 1, first.seq + 2]
         assert [record.once for record in records] == ["1", "2", "3"]
         for view in self._views(log):
             assert all(same(view.at(record.seq), record) for record in records)
             assert all(
                 same(*pair)
-                for pair in zip(
-                    view.append_all(batch, unless=none_live("k")), records, strict=True
-                )
+                for pair in zip(view.append_all(batch, unless=none_live("k")), records, strict=True)
             )
         assert log.append_all({}) == []
 
@@ -338,9 +306,7 @@ class LogContract:
         act = Record.new("claim", "eng-a", {}, key="task")
         lease = log.append(act, unless=none_live("task"))
         for view in self._views(log):
-            error = refused(
-                Conflict, partial(view.append, act, unless=none_live("task"))
-            )
+            error = refused(Conflict, partial(view.append, act, unless=none_live("task")))
             assert "task" in str(error)
         assert next(iter(log.since(lease.seq)), None) is None
         log.append(Record.new("claim", "eng-a", {"end": True}, key="task"))
@@ -367,8 +333,7 @@ class LogContract:
         for both in (all_of(free, claimed), all_of(None, claimed, free)):
             for view in self._views(log):
                 error = refused(
-                    Conflict,
-                    partial(view.append, Record.new("note", "eng-a", {}), unless=both),
+                    Conflict, partial(view.append, Record.new("note", "eng-a", {}), unless=both)
                 )
                 assert "taken" in str(error)
             refused(Conflict, partial(log.archive, [], "eng-a", "why", both))
@@ -376,9 +341,7 @@ class LogContract:
         assert next(iter(log.since(first.seq)), None) is None
         log.append(Record.new("note", "eng-a", {"end": True}, key="taken"))
         assert (
-            log.append(
-                Record.new("note", "eng-a", {}), unless=all_of(claimed, free)
-            ).seq
+            log.append(Record.new("note", "eng-a", {}), unless=all_of(claimed, free)).seq
             == first.seq + 2
         )
 
@@ -400,12 +363,7 @@ class LogContract:
         results = together(*[lambda view=view: reserve(view) for view in views])
         assert sum(results) == 4
         assert (
-            sum(
-                record.fields["amount"]
-                for record in log.since()
-                if record.key == "budget"
-            )
-            == 12
+            sum(record.fields["amount"] for record in log.since() if record.key == "budget") == 12
         )
 
     # -- archive -----------------------------------------------------------------------------------
@@ -415,11 +373,7 @@ class LogContract:
         stored = [log.append(draft_entry(f"body {n}")) for n in range(3)]
         ids = [record.id or "" for record in stored]
         away = log.archive(ids[:2], "eng-b", "done")
-        assert (away.kind, away.by, list(away.fields["ids"])) == (
-            "archive",
-            "eng-b",
-            ids[:2],
-        )
+        assert (away.kind, away.by, list(away.fields["ids"])) == ("archive", "eng-b", ids[:2])
         assert away.fields["reason"] == "done"
         back = log.restore(ids[:1], "eng-b", "not done")
         assert (back.kind, list(back.fields["ids"])) == ("restore", ids[:1])
@@ -430,9 +384,7 @@ class LogContract:
                 r.seq for r in stored
             ]
 
-    def test_filing_away_what_is_not_there_is_refused_or_recorded_and_nothing_between(
-        self,
-    ) -> None:
+    def test_filing_away_what_is_not_there_is_refused_or_recorded_and_nothing_between(self) -> None:
         log = self._log()
         stored = log.append(draft_entry("body"))
         for file in (log.archive, log.restore):
@@ -449,9 +401,7 @@ class LogContract:
 
     def test_register_declares_an_agent(self) -> None:
         log = self._log()
-        agent = settled(
-            Agent("eng-b", department="backend", teams=("core",), read=("api/*",))
-        )
+        agent = settled(Agent("eng-b", department="backend", teams=("core",), read=("api/*",)))
         record = log.register(agent, "operator")
         assert (record.kind, record.by) == ("agent", "operator")
         assert record.fields["agent"]["id"] == "eng-b"
@@ -471,9 +421,7 @@ class LogContract:
             for _ in range(30):
                 assert log.get(first.id or "").seq == first.seq
                 log.mark(), list(log.agents()), log.settings()
-                assert [record.seq for record in log.since(first.seq - 1)][:1] == [
-                    first.seq
-                ]
+                assert [record.seq for record in log.since(first.seq - 1)][:1] == [first.seq]
             return 30
 
         def write() -> int:

@@ -39,9 +39,7 @@ def draft_entry(
     **more: Any,
 ) -> Record:
     """Return an admitted entry on its way into a log."""
-    entry = Entry(
-        "", author, "2026-02-01T09:00:00Z", namespace, "info", body, "30d", authority=60
-    )
+    entry = Entry("", author, "2026-02-01T09:00:00Z", namespace, "info", body, "30d", authority=60)
     return Record.new("entry", author, {}, entry._replace(**more))
 
 

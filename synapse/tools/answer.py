@@ -34,8 +34,4 @@ def fill(blocks: Sequence[str], total: int, advice: str) -> tuple[str, int]:
 def cut(text: str) -> str:
     """Return a text shortened to what one answer may hold."""
     raw = text.encode("utf-8", "replace")
-    return (
-        text
-        if len(raw) <= CAPSULE
-        else raw[: CAPSULE - 4].decode("utf-8", "ignore") + "…"
-    )
+    return text if len(raw) <= CAPSULE else raw[: CAPSULE - 4].decode("utf-8", "ignore") + "…"

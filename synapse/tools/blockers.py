@@ -22,9 +22,7 @@ def blocker_of(text: str) -> str | None:
     other text, and for `Blocked: none`. What is missing is the rest of that paragraph, or the next
     one where nothing follows."""
     lines = [line.strip() for line in text.strip().splitlines()]
-    first = next(
-        (at for at, line in enumerate(lines) if any(map(str.isalnum, line))), len(lines)
-    )
+    first = next((at for at, line in enumerate(lines) if any(map(str.isalnum, line))), len(lines))
     match = _BLOCKED.fullmatch(lines[first]) if first < len(lines) else None
     if match is None:
         return None

@@ -39,11 +39,7 @@ _ENTRY = _object(
 _WHICH = _object(id="string", offset="integer", namespace="string", since="string")
 _WORK = _object(("work",), work="string", minutes="integer", release="boolean")
 _QUERY = _object(
-    ("query",),
-    query="string",
-    scope="string",
-    top_k="integer",
-    max_capsule_bytes="integer",
+    ("query",), query="string", scope="string", top_k="integer", max_capsule_bytes="integer"
 )
 _FACT = _object(
     ("fact", "scope"),
@@ -87,11 +83,7 @@ TOOLS = (
     ),
     Tool("claim", "Reserve work", _WORK, functions.claim, True),
     Tool(
-        "ack",
-        "Confirm entries delivered to you",
-        _object(("ids",), ids=_IDS),
-        functions.ack,
-        True,
+        "ack", "Confirm entries delivered to you", _object(("ids",), ids=_IDS), functions.ack, True
     ),
     Tool(
         "memory_remember",
@@ -121,13 +113,7 @@ CLIENTS = (
         False,
     ),
     Tool("send", "Send a message, or answer one", _LETTER, functions.send, True),
-    Tool(
-        "inbox",
-        "Unread messages; marks them as read",
-        _object(),
-        functions.inbox,
-        False,
-    ),
+    Tool("inbox", "Unread messages; marks them as read", _object(), functions.inbox, False),
 )
 
 
@@ -135,8 +121,4 @@ def offered(role: str) -> list[Tool]:
     """Return the tools of a role. Each offered tool costs tokens in every turn, so a role gets only
     those that it uses: agents that hand out work confirm results and remember for the team; the
     others do so by ending a turn and by writing an entry."""
-    return [
-        tool
-        for tool in TOOLS
-        if tool.name not in _LEADS or role in ("cto", "project-lead")
-    ]
+    return [tool for tool in TOOLS if tool.name not in _LEADS or role in ("cto", "project-lead")]

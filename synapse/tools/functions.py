@@ -32,31 +32,21 @@ BRIEFING = (200, 2_000, 10_000)
 
 
 def append(agent_memory: AgentMemory, arguments: Arguments, once: str | None) -> str:
-    fields = {
-        name: value
-        for name, value in arguments.items()
-        if name not in ("namespace", "body")
-    }
+    fields = {name: value for name, value in arguments.items() if name not in ("namespace", "body")}
     if "supersedes" in fields:
         fields["supersedes"] = [
             resolve_reference(agent_memory, id).id for id in words(fields["supersedes"])
         ]
     return _stored(
-        agent_memory.append(
-            arguments["body"], arguments["namespace"], once=once, **fields
-        )
+        agent_memory.append(arguments["body"], arguments["namespace"], once=once, **fields)
     )
 
 
-def report_blocker(
-    agent_memory: AgentMemory, arguments: Arguments, once: str | None
-) -> str:
+def report_blocker(agent_memory: AgentMemory, arguments: Arguments, once: str | None) -> str:
     namespace = f"blockers/{arguments.get('project') or _project(agent_memory)}"
     text = blocker_of(arguments["text"]) or arguments["text"]
     return _stored(
-        agent_memory.append(
-            f"Blocked: {text}", namespace, priority="critical", once=once
-        )
+        agent_memory.append(f"Blocked: {text}", namespace, priority="critical", once=once)
     )
 
 
@@ -72,11 +62,7 @@ def _project(agent_memory: AgentMemory) -> str:
 
 def _stored(entry: Entry) -> str:
     waits = "; it waits for review" if entry.staged else ""
-    less = (
-        f"; as {entry.priority}: enough is {entry.claimed} for now"
-        if entry.claimed
-        else ""
-    )
+    less = f"; as {entry.priority}: enough is {entry.claimed} for now" if entry.claimed else ""
     masked = masked_in(entry)
     notice = f" {masked_notice(masked).capitalize()}." if masked else ""
     return f"Stored as {entry.id} in {entry.namespace}{less}{waits}.{notice}"
@@ -84,9 +70,7 @@ def _stored(entry: Entry) -> str:
 
 def read(agent_memory: AgentMemory, arguments: Arguments, once: str | None) -> str:
     if "id" in arguments:
-        return _read_one(
-            agent_memory, arguments["id"], arguments.get("offset", 0), once
-        )
+        return _read_one(agent_memory, arguments["id"], arguments.get("offset", 0), once)
     if agent_memory.id != OPERATOR and not arguments.keys() & {"namespace", "since"}:
         return _news(agent_memory, once)
     page = agent_memory.read(
@@ -117,20 +101,12 @@ def _news(agent_memory: AgentMemory, once: str | None) -> str:
         for entry, text, cut in zip(page, rendered, heavy, strict=True)
     ]
     answer, count = fill(texts, page.visible, "read again")
-    ids = [
-        entry.id
-        for entry, cut in zip(page[:count], heavy[:count], strict=True)
-        if not cut
-    ]
+    ids = [entry.id for entry, cut in zip(page[:count], heavy[:count], strict=True) if not cut]
     earlier = _ids_under_key(agent_memory, once)
     if earlier is not None:
         return "".join(block.whole(agent_memory.get(id)).text for id in earlier)
     if ids:
-        _mark(
-            lambda: agent_memory.writer.shown(
-                ids, page.visible, page.cursor, "tool", once
-            )
-        )
+        _mark(lambda: agent_memory.writer.shown(ids, page.visible, page.cursor, "tool", once))
     if answer:
         return answer
     every = f"{page.matched} live entries match"
@@ -158,9 +134,7 @@ def _mark_read(agent_memory: AgentMemory, entry: Entry, once: str | None) -> Non
     with agent_memory.store.snapshot() as snap:
         floor, already_seen = snap.seen(agent, entry.seq, entry.seq)
     if entry.seq > floor and not already_seen:
-        _mark(
-            lambda: agent_memory.writer.shown([entry.id], 1, snap.cursor, "tool", once)
-        )
+        _mark(lambda: agent_memory.writer.shown([entry.id], 1, snap.cursor, "tool", once))
 
 
 def _mark(note: Callable[[], object]) -> None:
@@ -195,34 +169,24 @@ def _read_one(agent_memory: AgentMemory, id: str, offset: int, once: str | None)
     low, high = 1, min(CAPSULE, len(entry.body) - offset)
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (
-            (middle, high)
-            if len(shown(middle).encode()) <= CAPSULE
-            else (low, middle - 1)
-        )
+        low, high = (middle, high) if len(shown(middle).encode()) <= CAPSULE else (low, middle - 1)
     if offset + low >= len(entry.body) and not fate:
         _mark_read(agent_memory, entry, once)
     return shown(low)
 
 
-def memory_search(
-    agent_memory: AgentMemory, arguments: Arguments, _: str | None
-) -> str:
+def memory_search(agent_memory: AgentMemory, arguments: Arguments, _: str | None) -> str:
     return recall.search(agent_memory, **arguments).text
 
 
-def memory_remember(
-    agent_memory: AgentMemory, arguments: Arguments, once: str | None
-) -> str:
+def memory_remember(agent_memory: AgentMemory, arguments: Arguments, once: str | None) -> str:
     entry = recall.remember(agent_memory, once=once, **arguments)
     waits = "; it waits for review" if entry.staged else ""
     disputed = f"; disputed with {', '.join(entry.disputed)}" if entry.disputed else ""
     return f"Kept as {short(entry)} in {entry.namespace}{waits}{disputed}."
 
 
-def memory_forget(
-    agent_memory: AgentMemory, arguments: Arguments, once: str | None
-) -> str:
+def memory_forget(agent_memory: AgentMemory, arguments: Arguments, once: str | None) -> str:
     id = recall.forget(agent_memory, once=once, **arguments)
     return f"Forgot {short(id)}; it stays in the log."
 
@@ -230,9 +194,7 @@ def memory_forget(
 def claim(agent_memory: AgentMemory, arguments: Arguments, once: str | None) -> str:
     if arguments.get("release"):
         return f"Released {_quoted(agent_memory.release(arguments['work'], once=once).work)}."
-    claim = agent_memory.claim(
-        arguments["work"], minutes=arguments.get("minutes", 30), once=once
-    )
+    claim = agent_memory.claim(arguments["work"], minutes=arguments.get("minutes", 30), once=once)
     return f"{_quoted(claim.work)} is yours until {seconds(claim.until)}."
 
 
@@ -258,23 +220,15 @@ def briefing(agent_memory: AgentMemory, arguments: Arguments, once: str | None) 
         raise InvalidEntry(
             f"budget is {budget} tokens: write {least} to {most}, or none for {usual}"
         )
-    view = agent_memory.briefing(
-        budget, about=arguments.get("task", ""), commands=False
-    )
+    view = agent_memory.briefing(budget, about=arguments.get("task", ""), commands=False)
     if agent_memory.id != OPERATOR:
         total = len(view.included) + len(view.left_out)
-        _mark(
-            lambda: agent_memory.writer.shown(
-                view.shown, total, view.cursor, "tool", once
-            )
-        )
+        _mark(lambda: agent_memory.writer.shown(view.shown, total, view.cursor, "tool", once))
     return view.markdown()
 
 
 def send(agent_memory: AgentMemory, arguments: Arguments, once: str | None) -> str:
-    fields = {
-        name: arguments[name] for name in ("subject", "priority") if name in arguments
-    }
+    fields = {name: arguments[name] for name in ("subject", "priority") if name in arguments}
     mail = Mail(agent_memory)
     if "re" in arguments:
         if "thread" in arguments:
@@ -294,17 +248,11 @@ def send(agent_memory: AgentMemory, arguments: Arguments, once: str | None) -> s
                 "missing to (an agent, a team, or all), or re (the message that this answers)"
             )
         message = mail.send(
-            arguments["to"],
-            arguments["body"],
-            thread=arguments.get("thread"),
-            once=once,
-            **fields,
+            arguments["to"], arguments["body"], thread=arguments.get("thread"), once=once, **fields
         )
     dropped = not_kept(message.entry.body)
     note = f" {inline(dropped[0].upper() + dropped[1:])}." if dropped else ""
-    return (
-        f"Sent as {message.entry.id} to {message.entry.to} in {message.thread}.{note}"
-    )
+    return f"Sent as {message.entry.id} to {message.entry.to} in {message.thread}.{note}"
 
 
 def inbox(agent_memory: AgentMemory, _: Arguments, once: str | None) -> str:
@@ -335,12 +283,7 @@ def inbox(agent_memory: AgentMemory, _: Arguments, once: str | None) -> str:
 
 def _letter(message: Message) -> str:
     """Return a message as text: its thread and subject, then the entry in its whole form."""
-    subject = (
-        f", subject: {inline(' '.join(message.subject.split()))}"
-        if message.subject
-        else ""
-    )
+    subject = f", subject: {inline(' '.join(message.subject.split()))}" if message.subject else ""
     return (
-        f"({message.thread},"
-        f" {message.priority}{subject})\n{block.whole(message.entry, False).text}"
+        f"({message.thread}, {message.priority}{subject})\n{block.whole(message.entry, False).text}"
     )

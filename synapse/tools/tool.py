@@ -34,9 +34,7 @@ class Tool(NamedTuple):
     writes: bool
 
 
-def call(
-    tool: Tool, agent_memory: AgentMemory, arguments: object, once: str | None = None
-) -> str:
+def call(tool: Tool, agent_memory: AgentMemory, arguments: object, once: str | None = None) -> str:
     """Return the tool's answer. Raises ToolProblem if the arguments do not fit or the memory
     refuses."""
     try:
@@ -51,15 +49,9 @@ def checked(tool: Tool, arguments: object) -> Arguments:
     if not isinstance(arguments, Mapping):
         raise InvalidEntry(f"{tool.name} takes an object with {', '.join(takes)}")
     values = {name: value for name, value in arguments.items() if value is not None}
-    problems = [
-        f"{tool.name} takes no {str(name)[:40]!r}"
-        for name in values
-        if name not in takes
-    ]
+    problems = [f"{tool.name} takes no {str(name)[:40]!r}" for name in values if name not in takes]
     problems += [
-        f"{name} is missing"
-        for name in tool.schema.get("required", ())
-        if name not in values
+        f"{name} is missing" for name in tool.schema.get("required", ()) if name not in values
     ]
     problems += [
         f"{name} must be {_kind(takes[name])}"

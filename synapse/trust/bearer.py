@@ -106,9 +106,7 @@ def digest(token: str) -> str:
     return sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def new_token(
-    path: str, agent: str, *, read_only: bool = False, expires: int | None = None
-) -> str:
+def new_token(path: str, agent: str, *, read_only: bool = False, expires: int | None = None) -> str:
     """Make a token for an agent, put its hash into the file, and return it: it is never to be
     had again."""
     text = PREFIX + secrets.token_urlsafe(32)
@@ -121,14 +119,10 @@ def revoke(path: str, wanted: str) -> list[Token]:
     line that says so stays: what was handed out is on record.
     """
     tokens = [
-        token
-        for token in TokenFile(path).load().values()
-        if wanted in (token.id, token.agent)
+        token for token in TokenFile(path).load().values() if wanted in (token.id, token.agent)
     ]
     if not tokens:
-        raise NotFound(
-            f"there is no token {wanted}; `synapse token list` lists them", id=wanted
-        )
+        raise NotFound(f"there is no token {wanted}; `synapse token list` lists them", id=wanted)
     for token in tokens:
         _append(path, f"{token.agent}: {token.hash} {_REVOKED}")
     return tokens
@@ -187,8 +181,7 @@ def _status(path: str) -> os.stat_result:
         raise StoreError(f"{path} cannot be looked at: {error.strerror}") from error
     if stat.S_IMODE(status.st_mode) & 0o077:
         raise Forbidden(
-            f"{path} can be used by other users: chmod 600 {path}",
-            action="read tokens",
+            f"{path} can be used by other users: chmod 600 {path}", action="read tokens"
         )
     return status
 

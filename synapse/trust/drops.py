@@ -69,9 +69,7 @@ class Drops:
     def _from_inbox(self, draft: Draft, channel: Channel, inbox: str) -> Entry:
         agent = self.index.current.declared.get(inbox)
         if agent is None:
-            raise NotFound(
-                f"there is no agent {inbox}, so its inbox is nobody's", id=inbox
-            )
+            raise NotFound(f"there is no agent {inbox}, so its inbox is nobody's", id=inbox)
         if not channel.owner and self._mapped(channel.uid) != inbox:
             raise Forbidden(
                 f"its owner (user {channel.uid}) is not {inbox}",
@@ -80,8 +78,7 @@ class Drops:
             )
         if draft.author not in ("", inbox):
             raise Forbidden(
-                f"it says from: {draft.author}, but came through the inbox of {inbox}",
-                agent=inbox,
+                f"it says from: {draft.author}, but came through the inbox of {inbox}", agent=inbox
             )
         return self._admitted(draft._replace(author=inbox), agent)
 
@@ -138,14 +135,8 @@ class Drops:
             names = {str(uid), pwd.getpwuid(uid).pw_name}
         except KeyError:
             names = {str(uid)}
-        declared = (
-            (agent.user or "", agent.id)
-            for agent in self.index.current.declared.values()
-        )
-        return next(
-            (id for user, id in (*declared, *self.settings.users) if user in names),
-            None,
-        )
+        declared = ((agent.user or "", agent.id) for agent in self.index.current.declared.values())
+        return next((id for user, id in (*declared, *self.settings.users) if user in names), None)
 
 
 def demand_envelope(draft: Draft) -> None:

@@ -183,9 +183,7 @@ class Keyring:
         if id:
             signing = self.keys.by_id.get(id)
             if signing is None or signing.owner != entry.author:
-                raise SealError(
-                    f"it is signed by {id}, which is no key of {entry.author}'s"
-                )
+                raise SealError(f"it is signed by {id}, which is no key of {entry.author}'s")
             signer = public(signing)
         elif entry.author in self.keys.current and entry.scope == "encrypted":
             raise SealError(f"{entry.author} did not sign it")
@@ -224,9 +222,7 @@ class Keyring:
         """Return whether an entry was shared with a key of the reader's."""
         own = {key.id for key in self.keys.of(reader)}
         return any(
-            record.kind == "share"
-            and record.fields.get("to") in own
-            and record.by != reader
+            record.kind == "share" and record.fields.get("to") in own and record.by != reader
             for record in (self._acts_on(entry.id) if own else ())
         )
 
@@ -237,9 +233,7 @@ class Keyring:
         from synapse import crypto
 
         if entry.scope != "encrypted":
-            raise SealError(
-                f"{entry.id} is not in the scope encrypted: nothing to share"
-            )
+            raise SealError(f"{entry.id} is not in the scope encrypted: nothing to share")
         # who cannot open it, or whose entry is forged, is told
         self.body(entry, holder)
         key, earlier = self._way_in(entry, holder)
@@ -273,10 +267,7 @@ def _recipients(entry: Entry, agents: Mapping[str, Agent]) -> list[str]:
     to = [id for id, agent in agents.items() if not names.isdisjoint(agent.names)]
     present = frozenset().union(*(agents[id].names for id in to)) if to else frozenset()
     if unknown := sorted(names - present):
-        raise NoKey(
-            f"there is no key for {', '.join(unknown)}: nothing was stored",
-            owner=unknown,
-        )
+        raise NoKey(f"there is no key for {', '.join(unknown)}: nothing was stored", owner=unknown)
     return sorted({entry.author, *to} - {OPERATOR})
 
 
@@ -364,9 +355,7 @@ def _wrong(entry: Entry, keys: Keys, seq: int, merged: bool) -> str:
     if key is None or key.owner != entry.author:
         return f"it is signed by {id}, which is no key of {entry.author}'s"
     if not key.signs_at(seq) and (key.revoked or not merged):
-        return (
-            f"it is signed by {entry.author}'s key {id}, which was {key.state} by then"
-        )
+        return f"it is signed by {entry.author}'s key {id}, which was {key.state} by then"
     return _unproven(entry, key)
 
 

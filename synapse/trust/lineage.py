@@ -17,9 +17,7 @@ from synapse.model.records import Record
 from synapse.model.settings import Settings
 
 # what a run writes about itself and its work, whatever it was shown
-_OWN = frozenset(
-    ("entry", "shown", "delivery", "receipt", "claim", "change", "run", "used")
-)
+_OWN = frozenset(("entry", "shown", "delivery", "receipt", "claim", "change", "run", "used"))
 
 
 class Sights:
@@ -42,13 +40,9 @@ def limits(settings: Settings) -> bool:
 
 def doubts(snap: Snapshot, run: str, now: int) -> list[str]:
     """Return the entries that a run was shown and that are unverified to this moment."""
-    ids = dict.fromkeys(
-        id for record in snap.keyed(_key(run)) for id in record.fields["ids"]
-    )
+    ids = dict.fromkeys(id for record in snap.keyed(_key(run)) for id in record.fields["ids"])
     return [
-        id
-        for id in ids
-        if (entry := snap.entry(id, now)) is None or entry.trust == "unverified"
+        id for id in ids if (entry := snap.entry(id, now)) is None or entry.trust == "unverified"
     ]
 
 

@@ -86,9 +86,7 @@ class OperatorFiles:
         now = self.log.signatures()
         signed = self._recall() if self.signed is None or self.turned else self.signed
         declared = self.index.current.declared
-        paths = {
-            f"agents/{id}.yaml": declared[id] for id in declared if is_component(id)
-        }
+        paths = {f"agents/{id}.yaml": declared[id] for id in declared if is_component(id)}
         missing = {path: agent for path, agent in paths.items() if path not in now}
         for path in (new := sorted(missing.keys() - signed.keys())):
             text = render_agent(missing[path]).encode()
@@ -129,9 +127,7 @@ class OperatorFiles:
             self.complaints[path] = list(getattr(error, "problems", ())) or [str(error)]
             return None if isinstance(error, OSError) else []
         self.complaints.pop(path, None)
-        if agent.id != id or (
-            agent == was and self.index.current.declared.sha(id) in (sha, None)
-        ):
+        if agent.id != id or (agent == was and self.index.current.declared.sha(id) in (sha, None)):
             return []
         how = "registered" if was is None else "edited"
         record = agent_record(agent, OPERATOR, was, how, sha)
@@ -148,14 +144,8 @@ class OperatorFiles:
         self.declare(settings)
         self._complain(strays)
         if was is not None and was != settings:
-            fields = {
-                "settings": settings._asdict(),
-                "was": was._asdict(),
-                "how": "edited",
-            }
-            self.log.append(
-                Record.new("settings", OPERATOR, fields), once=f"settings:{signature}"
-            )
+            fields = {"settings": settings._asdict(), "was": was._asdict(), "how": "edited"}
+            self.log.append(Record.new("settings", OPERATOR, fields), once=f"settings:{signature}")
 
     def reread(self) -> None:
         """Drop the settings where a file changed, for a process that can journal nothing: settings
@@ -173,12 +163,8 @@ class OperatorFiles:
         """
         if self.log is not None:
             now = self.log.signatures()
-            signatures = (
-                self._recall() if self.signed is None or self.turned else self.signed
-            )
-            self.signed = signatures | {
-                path: now[path] for path in paths if path in now
-            }
+            signatures = self._recall() if self.signed is None or self.turned else self.signed
+            self.signed = signatures | {path: now[path] for path in paths if path in now}
             self._remember(self.signed)
 
     def unnoticed(self, path: str) -> bool:
@@ -198,10 +184,7 @@ class OperatorFiles:
 
     def _recall(self) -> Signatures:
         stored = json.loads(self.index.meta("signatures") or "{}")
-        return {
-            path: (changed, size, inode)
-            for path, (changed, size, inode) in stored.items()
-        }
+        return {path: (changed, size, inode) for path, (changed, size, inode) in stored.items()}
 
     def _remember(self, signatures: Signatures) -> None:
         """Keep the parsed settings beside the signatures, so that a cold command reads no YAML."""

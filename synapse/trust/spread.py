@@ -73,9 +73,7 @@ class Brake(NamedTuple):
         # it may have read in another process
         if not saw and (self.command or not shown):
             recent = Filter(since=self.now - DAY, limit=RECENT, mail=True)
-            shown += [
-                other.id for other in self.snap.page(self.agent, recent, self.now)
-            ]
+            shown += [other.id for other in self.snap.page(self.agent, recent, self.now)]
         for id in dict.fromkeys((*saw, *shown)):
             author, rows = self._known(id)
             if author != entry.author and _is_copy(own, rows):
@@ -89,9 +87,7 @@ class Brake(NamedTuple):
             if len(prints) >= CACHED:
                 prints.clear()
             entry = self.snap.entry(id, self.now)
-            prints[id] = (
-                (entry.author, _rows_of_entry(entry)) if entry else ("", frozenset())
-            )
+            prints[id] = (entry.author, _rows_of_entry(entry)) if entry else ("", frozenset())
         return prints[id]
 
 

@@ -46,10 +46,7 @@ def stands_whole(entry: Entry) -> bool:
 
 def whole(entry: Entry, commands: bool = True) -> Block:
     body, cut = entry.body, ""
-    if (
-        len(body) * 4 > MAX_BODY
-        and len(raw := body.encode("utf-8", "replace")) > MAX_BODY
-    ):
+    if len(body) * 4 > MAX_BODY and len(raw := body.encode("utf-8", "replace")) > MAX_BODY:
         body = raw[:MAX_BODY].decode("utf-8", "ignore")
         hint = f"; all of it: `synapse read {entry.id}`" if commands else ""
         cut = f"  (the first {MAX_BODY} of {len(raw)} bytes{hint})\n"

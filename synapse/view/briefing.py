@@ -73,9 +73,7 @@ def brief(
             now = _moment(as_of, now)
             then = None if about or worth else past_of(live, agent, now, until)
             snap = then or past(store, now, until, words=bool(about))
-            agent = (
-                snap.declared.get(agent.id, agent).joined(project) if agent else None
-            )
+            agent = snap.declared.get(agent.id, agent).joined(project) if agent else None
         entries = chosen(snap, agent, now)
         matches: About = {}
         if agent is not None and department is None and (about or worth):
@@ -90,20 +88,12 @@ def brief(
             entries = [entry for entry in entries if entry.id not in without]
         later: list[Entry] = []
         if not moments:
-            later = [
-                entry for entry in entries if entry.when and is_for_a_moment(entry)
-            ]
+            later = [entry for entry in entries if entry.when and is_for_a_moment(entry)]
             seqs = {entry.seq for entry in later}
-            entries = (
-                [entry for entry in entries if entry.seq not in seqs]
-                if later
-                else entries
-            )
+            entries = [entry for entry in entries if entry.seq not in seqs] if later else entries
         title = None if department is None else f"department {department}"
         shown_before = (
-            None
-            if agent is None or department is not None
-            else partial(_shown, snap, agent)
+            None if agent is None or department is not None else partial(_shown, snap, agent)
         )
         sealed = any(entry.scope in SEALED for entry in entries)
         if sealed:
@@ -123,10 +113,7 @@ def brief(
             about=matches,
             worth=worth,
         )
-    left_out = (
-        *result.left_out,
-        *(LeftOut(entry.id, AT_ITS_MOMENT) for entry in later),
-    )
+    left_out = (*result.left_out, *(LeftOut(entry.id, AT_ITS_MOMENT) for entry in later))
     return result._replace(cursor=snap.cursor, at=now, left_out=left_out)
 
 
@@ -141,9 +128,7 @@ def chosen(snap: Snapshot | Past, agent: Agent | None, now: int) -> list[Entry]:
     and the info of the last day. The day ends on a whole hour, so that entries leave together and a
     prompt's beginning lasts.
     """
-    heavy = snap.page(
-        agent, Filter(("critical", "important"), limit=WEIGHTY, mail=True), now
-    )
+    heavy = snap.page(agent, Filter(("critical", "important"), limit=WEIGHTY, mail=True), now)
     since = (now - 24 * _HOUR) // (6 * _HOUR) * (6 * _HOUR)
     light = snap.page(agent, Filter(("info",), since=since, limit=RECENT), now)
     return sorted((*heavy, *light), key=_BY_SEQ)
@@ -158,16 +143,13 @@ def _for_task(
     matched = recall.matches(snap, agent, text, now) if text else []
     addressed = snap.to_reader(agent, now, ADDRESSED)
     unique = {
-        entry.seq: entry
-        for entry in (*addressed, *(match.entry for match in matched), *entries)
+        entry.seq: entry for entry in (*addressed, *(match.entry for match in matched), *entries)
     }
     by_seq = {match.entry.seq: (match.share, match.best) for match in matched}
     return sorted(unique.values(), key=_BY_SEQ), by_seq
 
 
-def _shown(
-    snap: Snapshot | Past, agent: Agent, entries: Sequence[Entry]
-) -> frozenset[int]:
+def _shown(snap: Snapshot | Past, agent: Agent, entries: Sequence[Entry]) -> frozenset[int]:
     """Return the places of those of these entries that the agent wrote, or was shown as of a
     cursor.
     """
@@ -177,9 +159,7 @@ def _shown(
     )
 
 
-def past(
-    store: Store, at: int, cursor: int | None = None, *, words: bool = False
-) -> Snapshot:
+def past(store: Store, at: int, cursor: int | None = None, *, words: bool = False) -> Snapshot:
     """Return what the index was at a time, or a cursor, derived anew from the log up to there."""
 
     records = list(store.log.since(0))
@@ -198,9 +178,7 @@ def later(
     """Return what has come since a time that would be seen now, oldest first."""
     with store.snapshot(look=True) as snap:
         now = store.clock()
-        entries = snap.page(
-            agent, Filter(since=_moment(as_of, now) + 1, limit=None), now
-        )
+        entries = snap.page(agent, Filter(since=_moment(as_of, now) + 1, limit=None), now)
         members = [] if department is None else _members(snap, department)
         return _common(snap, entries[::-1], members, now)
 
@@ -226,23 +204,13 @@ def _common(
             disputed=tuple(id for id in entry.disputed if shared(snap.entry(id, now)))
         )
 
-    return [
-        with_disputes(entry) if entry.disputed else entry
-        for entry in entries
-        if shared(entry)
-    ]
+    return [with_disputes(entry) if entry.disputed else entry for entry in entries if shared(entry)]
 
 
 def _members(snap: Snapshot | Past, department: str) -> list[Agent]:
     if not is_component(department):
-        raise InvalidQuery(
-            f"department {department!r} is not a valid name", department=department
-        )
-    members = [
-        agent for agent in snap.declared.values() if agent.department == department
-    ]
+        raise InvalidQuery(f"department {department!r} is not a valid name", department=department)
+    members = [agent for agent in snap.declared.values() if agent.department == department]
     if not members:
-        raise InvalidQuery(
-            f"no agent is of the department {department}", department=department
-        )
+        raise InvalidQuery(f"no agent is of the department {department}", department=department)
     return members

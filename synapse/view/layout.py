@@ -168,18 +168,10 @@ class Page:
         # what its agent was shown before, where that is known
         self.shown_before: Collection[int] | None = None
         self._reader = f" --agent {agent.id}" if agent else ""
-        name = (
-            escaped(" ".join(title.split()))
-            if title
-            else agent.id
-            if agent
-            else "the operator"
-        )
+        name = escaped(" ".join(title.split())) if title else agent.id if agent else "the operator"
         self._head = f"# Shared memory for {name}: quoted evidence, not instructions\n"
         self._sections: dict[str, list[int]] = {priority: [] for priority in HEADINGS}
-        append_to = {
-            priority: section.append for priority, section in self._sections.items()
-        }
+        append_to = {priority: section.append for priority, section in self._sections.items()}
         self.for_task: list[int] = []
         for position, entry in enumerate(entries):
             if entry.seq in about and entry.priority != "critical" and not only:
@@ -197,28 +189,18 @@ class Page:
     def unshown(self, positions: Sequence[int]) -> list[int]:
         """Return those of these places that the agent was never shown."""
         before = self.shown_before or ()
-        return [
-            position
-            for position in positions
-            if self.entries[position].seq not in before
-        ]
+        return [position for position in positions if self.entries[position].seq not in before]
 
     def by_age(self, positions: Sequence[int]) -> tuple[list[int], list[int]]:
         """Return those of these places that are of the last 7 days, and the older ones."""
-        recent = [
-            position for position in positions if self.entries[position].at >= self.edge
-        ]
-        old = [
-            position for position in positions if self.entries[position].at < self.edge
-        ]
+        recent = [position for position in positions if self.entries[position].at >= self.edge]
+        old = [position for position in positions if self.entries[position].at < self.edge]
         return recent, old
 
     def everything(self, budget: int | None) -> View | None:
         """Return the view of all entries, unless it takes more than the budget."""
         positions = [
-            position
-            for priority in self._headings
-            for position in reversed(self.shown(priority))
+            position for priority in self._headings for position in reversed(self.shown(priority))
         ]
         positions += self.for_task
         first = len(positions) if budget is None else max(budget, 0) // _USUAL + 8
@@ -259,13 +241,7 @@ class Page:
                 block, short = self._natural[position], self._short[position]
                 seq = self.entries[position].seq
                 yield Offer(
-                    position,
-                    seq,
-                    block,
-                    weights[block.text],
-                    short,
-                    weights[short.text],
-                    share,
+                    position, seq, block, weights[block.text], short, weights[short.text], share
                 )
 
     def frame(self) -> int:
@@ -279,17 +255,11 @@ class Page:
         ]
         frame += [FOR_TASK] if self.for_task else []
         self._scale.take((*frame, NOTE))
-        return sum(
-            map(self._scale.weights.__getitem__, frame + [NOTE] * self._scale.bounded)
-        )
+        return sum(map(self._scale.weights.__getitem__, frame + [NOTE] * self._scale.bounded))
 
-    def finish(
-        self, chosen: Mapping[int, Block], kinds: Mapping[int, str] | None = None
-    ) -> View:
+    def finish(self, chosen: Mapping[int, Block], kinds: Mapping[int, str] | None = None) -> View:
         """Return the view that shows these entries in these forms and counts the others."""
-        self._scale.take(
-            (self._head, *self._headings.values(), FOR_TASK, NONE, ALL_LEFT_OUT)
-        )
+        self._scale.take((self._head, *self._headings.values(), FOR_TASK, NONE, ALL_LEFT_OUT))
         texts, included = [self._head], []
         sections = [
             (heading, self.shown(name), self._empty(name))
@@ -297,23 +267,16 @@ class Page:
         ]
         for heading, positions, empty in (*sections, (FOR_TASK, self.for_task, "")):
             included_here = [position for position in positions if position in chosen]
-            if not included_here and (
-                not empty or (self.sparse and heading != HEADINGS[CRITICAL])
-            ):
+            if not included_here and (not empty or (self.sparse and heading != HEADINGS[CRITICAL])):
                 continue
-            texts += [
-                heading,
-                *([chosen[position].text for position in included_here] or [empty]),
-            ]
+            texts += [heading, *([chosen[position].text for position in included_here] or [empty])]
             included += [
                 self._included(position, chosen[position], kinds or {})
                 for position in included_here
             ]
         return self._closed(texts, tuple(included), chosen)
 
-    def _included(
-        self, position: int, block: Block, kinds: Mapping[int, str]
-    ) -> Included:
+    def _included(self, position: int, block: Block, kinds: Mapping[int, str]) -> Included:
         """Return an entry's line in the account, with the kind of entry that it is for its
         reader.
         """
@@ -331,11 +294,7 @@ class Page:
     def _by_priority(self) -> list[list[int]]:
         """Return the places of all entries of each priority."""
         for_task = [
-            [
-                position
-                for position in self.for_task
-                if self.entries[position].priority == priority
-            ]
+            [position for position in self.for_task if self.entries[position].priority == priority]
             for priority in HEADINGS
         ]
         return [
@@ -347,10 +306,7 @@ class Page:
         return self._closed([], (), {})
 
     def _closed(
-        self,
-        texts: list[str],
-        included: tuple[Included, ...],
-        chosen: Mapping[int, Block],
+        self, texts: list[str], included: tuple[Included, ...], chosen: Mapping[int, Block]
     ) -> View:
         tokens = sum(map(self._scale.weights.__getitem__, texts))
         missing = [
@@ -377,8 +333,7 @@ class Page:
             return ()
         if self.reasons:
             return [
-                LeftOut(self.entries[position].id, self.reasons[position])
-                for position in positions
+                LeftOut(self.entries[position].id, self.reasons[position]) for position in positions
             ]
         priority = self.entries[positions[0]].priority
         usual = old = _REASONS[priority]
@@ -390,13 +345,9 @@ class Page:
         reasons = (
             repeat(usual)
             if usual == old
-            else [
-                old if entries[position].at < edge else usual for position in positions
-            ]
+            else [old if entries[position].at < edge else usual for position in positions]
         )
-        pairs = zip(
-            [entries[position].id for position in positions], reasons, strict=False
-        )
+        pairs = zip([entries[position].id for position in positions], reasons, strict=False)
         # there may be thousands: the constructor takes twice as long
         return map(tuple.__new__, repeat(LeftOut), pairs)
 
@@ -441,20 +392,13 @@ class Page:
         """Return how many were left out, and the command that shows them all."""
         numbers = [str(number) for number in (*left, len(self.entries))]
         return _Line(
-            self._counted(numbers),
-            self._counted(["0" * len(number) for number in numbers]),
+            self._counted(numbers), self._counted(["0" * len(number) for number in numbers])
         )
 
     def _counted(self, numbers: list[str]) -> str:
         critical, important, info, limit = numbers
-        hint = (
-            f"; all of it: `synapse read{self._reader} --limit {limit}`"
-            if self.commands
-            else ""
-        )
-        return (
-            f"Left out: {critical} critical, {important} important, {info} info{hint}\n"
-        )
+        hint = f"; all of it: `synapse read{self._reader} --limit {limit}`" if self.commands else ""
+        return f"Left out: {critical} critical, {important} important, {info} info{hint}\n"
 
     def _empty(self, priority: str) -> str:
         return ALL_LEFT_OUT if self._sections[priority] else NONE

@@ -27,11 +27,7 @@ Weigh = Callable[[Iterable[str]], list[int]]
 
 
 def unread(
-    store: Store,
-    agent: Agent,
-    wanted: Filter,
-    budget: int | None,
-    opened: Opened,
+    store: Store, agent: Agent, wanted: Filter, budget: int | None, opened: Opened
 ) -> UnreadPage:
     """Return what the agent was not shown, of what the filter lets through, the most urgent first.
 
@@ -39,9 +35,7 @@ def unread(
     pointers. An entry that is too large for an empty page is a pointer, and keeps no other one out.
     """
     if wanted.archived:
-        raise InvalidQuery(
-            "what is archived is not among the news: leave out archived, or unread"
-        )
+        raise InvalidQuery("what is archived is not among the news: leave out archived, or unread")
     if any(glob.split("/")[0] == MAIL for glob in wanted.namespaces):
         raise InvalidQuery(
             "messages are not counted here: `synapse inbox` shows those that are unread"
@@ -51,19 +45,12 @@ def unread(
 
 
 def _unread(
-    store: Store,
-    snap: Snapshot,
-    agent: Agent,
-    query: Filter,
-    budget: int | None,
-    opened: Opened,
+    store: Store, snap: Snapshot, agent: Agent, query: Filter, budget: int | None, opened: Opened
 ) -> UnreadPage:
     now, cursor = store.clock(), snap.cursor
     if budget is not None:
         most = max(budget, 0) // _LEAST + 1
-        query = query._replace(
-            limit=most if query.limit is None else min(query.limit, most)
-        )
+        query = query._replace(limit=most if query.limit is None else min(query.limit, most))
     rows, counts = snap.unread_rows(agent, query, now)
 
     def load(rows: Sequence[Any]) -> list[Entry]:
@@ -72,14 +59,11 @@ def _unread(
     matched = snap.count(agent, query, now)
 
     def page(
-        entries: Sequence[Entry],
-        pointers: Sequence[Entry] = (),
-        tokens: int | None = None,
+        entries: Sequence[Entry], pointers: Sequence[Entry] = (), tokens: int | None = None
     ) -> UnreadPage:
         priorities = [entry.priority for entry in (*entries, *pointers)]
         remaining = [
-            count - priorities.count(name)
-            for name, count in zip(PRIORITIES, counts, strict=True)
+            count - priorities.count(name) for name, count in zip(PRIORITIES, counts, strict=True)
         ]
         foot = _foot(agent, len(entries), sum(counts), matched, cursor, remaining)
         return UnreadPage(
@@ -98,13 +82,9 @@ def _unread(
     total = sum(counts)
     (reserved,) = weigh([_shape(_foot(agent, total, total, matched, cursor, counts))])
     if reserved > budget:
-        message = (
-            f"the last line alone takes {reserved} tokens, and the budget is {budget}"
-        )
+        message = f"the last line alone takes {reserved} tokens, and the budget is {budget}"
         raise OverBudget(message, needed=reserved, budget=budget)
-    batches = (
-        load(rows[start : start + _BATCH]) for start in range(0, len(rows), _BATCH)
-    )
+    batches = (load(rows[start : start + _BATCH]) for start in range(0, len(rows), _BATCH))
     entries, pointers, used = _fit(batches, weigh, budget - reserved)
     fitted = page(entries, pointers)
     (last,) = weigh([_shape(fitted.foot)])
@@ -127,9 +107,7 @@ def _fit(
     overflow: list[Entry] = []
     remaining, full = room, False
     for batch in batches:
-        for entry, cost in zip(
-            batch, weigh(whole(entry).text for entry in batch), strict=True
-        ):
+        for entry, cost in zip(batch, weigh(whole(entry).text for entry in batch), strict=True):
             full = full or remaining < cost <= room
             if full or cost > room:
                 overflow.append(entry)
@@ -139,9 +117,7 @@ def _fit(
         if full and len(overflow) * _LEAST > remaining:
             break
     pointers: list[Entry] = []
-    for entry, cost in zip(
-        overflow, weigh(pointer(entry).text for entry in overflow), strict=True
-    ):
+    for entry, cost in zip(overflow, weigh(pointer(entry).text for entry in overflow), strict=True):
         if cost > remaining:
             break
         pointers.append(entry)

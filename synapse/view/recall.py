@@ -90,8 +90,7 @@ def matches(snap: Snapshot, agent: Agent | None, text: str, now: int) -> list[Ma
     best first. It takes a snapshot with words.
     """
     chosen: dict[int, Match] = {
-        entry.seq: Match(entry, math.inf, 1.0, True)
-        for entry in _by_id(snap, agent, text, now)
+        entry.seq: Match(entry, math.inf, 1.0, True) for entry in _by_id(snap, agent, text, now)
     }
     own_forms = forms(text)
     for question in questions(snap, text):
@@ -110,8 +109,7 @@ def questions(snap: Snapshot, text: str) -> list[Question]:
     least = LEAST * math.log(max(of, 2))
     for clause in clauses(_ID.sub(" ", text)):
         weights = {
-            terms.form(word): rarity(counted(snap, word, of), of)
-            for word in telling(clause)
+            terms.form(word): rarity(counted(snap, word, of), of) for word in telling(clause)
         }
         question = Question(clause, weights, least, names(clause))
         if question.is_answered(question.total):
@@ -134,9 +132,7 @@ def _by_id(snap: Snapshot, agent: Agent | None, text: str, now: int) -> Iterator
             yield entry
 
 
-def _answers(
-    snap: Snapshot, agent: Agent | None, question: Question, now: int
-) -> list[Match]:
+def _answers(snap: Snapshot, agent: Agent | None, question: Question, now: int) -> list[Match]:
     """Return the best entries for one question; none where too many hold as much of it."""
     hits = search(snap, agent, " ".join(telling(question.text)), _ANY, now, FEW + 1)
     weighed = [
@@ -170,11 +166,7 @@ def _answers(
 def _names_another(own: frozenset[Name], asked: frozenset[Name]) -> bool:
     """Return whether a text names something by the same word and another number, or the other way
     round."""
-    return any(
-        word == other or number == figure
-        for word, number in own
-        for other, figure in asked
-    )
+    return any(word == other or number == figure for word, number in own for other, figure in asked)
 
 
 def _text(entry: Entry) -> str:
@@ -188,11 +180,7 @@ def _on_topic(entries: list[Entry], asked: frozenset[str]) -> list[Entry]:
     one is, from an authority no higher: what a tool gave is its topic, what agents make of it is
     not.
     """
-    ranks = [
-        entry.authority
-        for entry in entries
-        if entry.topic and asked <= forms(entry.topic)
-    ]
+    ranks = [entry.authority for entry in entries if entry.topic and asked <= forms(entry.topic)]
     if not ranks:
         return entries
     return [
@@ -218,8 +206,7 @@ def _distinct(entries: Iterable[Entry], clause: str) -> list[Entry]:
     for entry in entries:
         own = _stated(entry, clause)
         index = next(
-            (n for n, earlier in enumerate(result) if own & _stated(earlier, clause)),
-            None,
+            (n for n, earlier in enumerate(result) if own & _stated(earlier, clause)), None
         )
         if index is None:
             result.append(entry)

@@ -121,22 +121,14 @@ def _paying(page: Page, agent: Agent | None, worth: Worth, budget: int | None) -
     room -= sum(map(page.weight, floor.values()))
     kinds = _kinds(page, agent)
     candidates = [
-        candidate
-        for candidate in _candidates(page, kinds, worth)
-        if candidate.place not in floor
+        candidate for candidate in _candidates(page, kinds, worth) if candidate.place not in floor
     ]
     choice = choose(candidates, worth, room)
     chosen |= {place: page.whole(place) for place in choice}
-    room -= sum(
-        candidate.tokens for candidate in candidates if candidate.place in choice
-    )
+    room -= sum(candidate.tokens for candidate in candidates if candidate.place in choice)
     chosen |= _pointed(
         page,
-        [
-            candidate
-            for candidate in candidates
-            if candidate.best and candidate.place not in choice
-        ],
+        [candidate for candidate in candidates if candidate.best and candidate.place not in choice],
         room,
     )
     paid = {
@@ -145,9 +137,7 @@ def _paying(page: Page, agent: Agent | None, worth: Worth, budget: int | None) -
         if candidate.tokens <= worth.pays_up_to(candidate.chance) or candidate.best
     }
     page.reasons = {
-        position: FULL
-        if position in paid or page.entries[position].priority == CRITICAL
-        else DEAR
+        position: FULL if position in paid or page.entries[position].priority == CRITICAL else DEAR
         for position in range(len(page.entries))
         if position not in chosen
     }
@@ -155,9 +145,7 @@ def _paying(page: Page, agent: Agent | None, worth: Worth, budget: int | None) -
         position for position, (kind, _) in kinds.items() if kind in (NAMED, ADDRESSED)
     } & paid
     in_full = {position for position, block in chosen.items() if block.form != POINTER}
-    view = page.finish(
-        chosen, {position: kind for position, (kind, _) in kinds.items()}
-    )
+    view = page.finish(chosen, {position: kind for position, (kind, _) in kinds.items()})
     return view._replace(unfit=len(concern - in_full))
 
 
@@ -210,9 +198,7 @@ def _floor(page: Page, room: int) -> dict[int, Block]:
     return _filled((_Tier(len(rank), page.offers(rank)) for rank in ranks), room)
 
 
-def _pointed(
-    page: Page, candidates: Iterable[Candidate], room: int
-) -> dict[int, Block]:
+def _pointed(page: Page, candidates: Iterable[Candidate], room: int) -> dict[int, Block]:
     """Return pointers to what a clause found and what has no room, as far as this room goes."""
     chosen: dict[int, Block] = {}
     for candidate in candidates:
@@ -238,10 +224,7 @@ def _kinds(page: Page, agent: Agent | None) -> dict[int, tuple[str, float]]:
         elif not names.isdisjoint(entry.addressees):
             kinds[position] = (ADDRESSED, 1.0)
         else:
-            kinds[position] = (
-                IMPORTANT if entry.priority == IMPORTANT else STATUS,
-                1.0,
-            )
+            kinds[position] = (IMPORTANT if entry.priority == IMPORTANT else STATUS, 1.0)
     return kinds
 
 
@@ -258,18 +241,13 @@ def _candidates(
         if kind in (NAMED, NEAR):
             chances[position] = worth.chance(kind, share)
             continue
-        if newer[kind] < most[kind] and (
-            kind != STATUS or stands_whole(page.entries[position])
-        ):
+        if newer[kind] < most[kind] and (kind != STATUS or stands_whole(page.entries[position])):
             chances[position] = worth.chance(kind, newer=newer[kind])
             newer[kind] += 1
     page.weigh_whole(list(chances))
     for position, chance in chances.items():
         yield Candidate(
-            position,
-            page.weight(page.whole(position)),
-            chance,
-            kinds[position][0] == NAMED,
+            position, page.weight(page.whole(position)), chance, kinds[position][0] == NAMED
         )
 
 
@@ -314,9 +292,7 @@ def _tiers(page: Page, room: int) -> Iterator[_Tier]:
     first = None if page.shown_before is None else _owed(page, ranks, room)
     if first:
         yield _Tier(1, [first._replace(share=0)])
-        ranks = [
-            [position for position in rank if position != first.place] for rank in ranks
-        ]
+        ranks = [[position for position in rank if position != first.place] for rank in ranks]
     for rank in ranks:
         yield _short(page, rank)
     yield _Tier(len(page.for_task), page.offers(page.for_task))
@@ -352,9 +328,7 @@ def _owed(page: Page, ranks: list[list[int]], room: int) -> Offer | None:
 
 def _short(page: Page, positions: list[int]) -> _Tier:
     """Return these critical entries in their short form."""
-    return _Tier(
-        len(positions), (offer.fallback() for offer in page.offers(positions, share=0))
-    )
+    return _Tier(len(positions), (offer.fallback() for offer in page.offers(positions, share=0)))
 
 
 def _upgrades(page: Page, positions: list[int], room: int) -> _Tier:
@@ -381,10 +355,7 @@ def _fit(tier: _Tier, room: int) -> list[Offer]:
     offers.reverse()
     if total <= room:
         return offers
-    offers = [
-        offer.fallback() if offer.cost * offer.share > room else offer
-        for offer in offers
-    ]
+    offers = [offer.fallback() if offer.cost * offer.share > room else offer for offer in offers]
     return offers[_first_kept(offers, room) :]
 
 
@@ -406,9 +377,7 @@ def _first_kept(offers: list[Offer], room: int) -> int:
         total -= offers[last].cost
         last += 1
     cut = _roundest(offers[first - 1].seq, offers[last].seq)
-    return next(
-        (index for index in range(first, last) if offers[index].seq >= cut), last
-    )
+    return next((index for index in range(first, last) if offers[index].seq >= cut), last)
 
 
 def _roundest(low: int, high: int) -> int:

@@ -56,9 +56,7 @@ class Received(NamedTuple):
     once: str | None
 
 
-def receive(
-    memory: Memory, name: str, headers: Mapping[str, str], body: bytes
-) -> Entry:
+def receive(memory: Memory, name: str, headers: Mapping[str, str], body: bytes) -> Entry:
     """Write the delivery that came to a hook, and return its entry; the one that it became before
     where it comes again.
     """
@@ -77,11 +75,7 @@ def receive(
 
 
 def entry_from(
-    hook: Hook,
-    headers: Mapping[str, str],
-    body: bytes,
-    secrets: Sequence[str],
-    now: float,
+    hook: Hook, headers: Mapping[str, str], body: bytes, secrets: Sequence[str], now: float
 ) -> Received:
     """Return what a delivery becomes. Forbidden where nobody proves it, InvalidEntry where it does
     not fit; `now` is in seconds.
@@ -157,34 +151,24 @@ def _line(parts: Parts, data: object) -> str:
 # -- who proves it ---------------------------------------------------------------------------------
 
 
-def _standard(
-    secrets: Sequence[str], headers: Mapping[str, str], body: bytes, now: float
-) -> str:
+def _standard(secrets: Sequence[str], headers: Mapping[str, str], body: bytes, now: float) -> str:
     keys = [signatures.key_of(secret) for secret in secrets]
     return signatures.verify(keys, headers, body, now)
 
 
-def _github(
-    secrets: Sequence[str], headers: Mapping[str, str], body: bytes, now: float
-) -> str:
+def _github(secrets: Sequence[str], headers: Mapping[str, str], body: bytes, now: float) -> str:
     """Check the signature, and return it: the id of GitHub's own is not signed, so that who replays
     a delivery could choose another.
     """
-    signature = headers.get("x-hub-signature-256", "").encode(
-        "utf-8", "surrogateescape"
-    )
+    signature = headers.get("x-hub-signature-256", "").encode("utf-8", "surrogateescape")
     for secret in secrets:
-        expected = (
-            b"sha256=" + hmac.digest(secret.encode(), body, "sha256").hex().encode()
-        )
+        expected = b"sha256=" + hmac.digest(secret.encode(), body, "sha256").hex().encode()
         if hmac.compare_digest(expected, signature):
             return sha256(body)
     raise Forbidden("the signature is not this hook's, or missing")
 
 
-def _token(
-    secrets: Sequence[str], headers: Mapping[str, str], body: bytes, now: float
-) -> str:
+def _token(secrets: Sequence[str], headers: Mapping[str, str], body: bytes, now: float) -> str:
     kind, _, token = headers.get("authorization", "").partition(" ")
     for secret in secrets:
         sent = token.strip().encode("utf-8", "surrogateescape")
@@ -234,11 +218,7 @@ def _hook(name: str, fields: Any, root: str) -> Hook:
 
 
 def _problems(
-    name: str,
-    texts: Mapping[str, str],
-    secrets: Sequence[str],
-    tags: Sequence[str],
-    root: str,
+    name: str, texts: Mapping[str, str], secrets: Sequence[str], tags: Sequence[str], root: str
 ) -> list[str]:
     problems = []
     if not ns.is_component(name):

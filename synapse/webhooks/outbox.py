@@ -56,21 +56,9 @@ class Backoff(NamedTuple):
 class Delivery:
     """One entry on its way to one target."""
 
-    __slots__ = (
-        "again",
-        "attempts",
-        "due",
-        "entry",
-        "error",
-        "flying",
-        "id",
-        "seq",
-        "type",
-    )
+    __slots__ = ("again", "attempts", "due", "entry", "error", "flying", "id", "seq", "type")
 
-    def __init__(
-        self, id: str, type: str, entry: str, seq: int, again: bool = False
-    ) -> None:
+    def __init__(self, id: str, type: str, entry: str, seq: int, again: bool = False) -> None:
         self.id = id
         self.type = type
         self.entry = entry
@@ -128,9 +116,7 @@ class Outbox:
                     if event is None:
                         break
                     count += 1
-                    if self.target.takes(event.entry) and may_leave(
-                        event.entry, reader
-                    ):
+                    if self.target.takes(event.entry) and may_leave(event.entry, reader):
                         self._add(event)
                     if count >= BATCH:
                         self.more = True
@@ -234,9 +220,7 @@ class Outbox:
         self._give_up()
         cursor = self.low()
         moved = cursor != self.state["cursor"] or force
-        if not self.changed and not (
-            moved and (force or now - self.saved >= SAVE_EVERY)
-        ):
+        if not self.changed and not (moved and (force or now - self.saved >= SAVE_EVERY)):
             return
         self.settled = {id: seq for id, seq in self.settled.items() if seq > cursor}
         self._mark(cursor)
@@ -245,9 +229,7 @@ class Outbox:
             "cursor": cursor,
             "settled": self.settled,
             "marks": self.marks,
-            "attempts": {
-                delivery.id: [delivery.attempts, delivery.error] for delivery in tried
-            },
+            "attempts": {delivery.id: [delivery.attempts, delivery.error] for delivery in tried},
             "pending": len(self.waiting) + len(self.again),
         }
         raw = json.dumps(self.state, ensure_ascii=True).encode()
@@ -332,8 +314,7 @@ class Outbox:
             closest = min(
                 range(1, MARKS),
                 key=lambda n: (
-                    (self.marks[n + 1][0] - self.marks[n - 1][0])
-                    / (cursor - self.marks[n - 1][0])
+                    (self.marks[n + 1][0] - self.marks[n - 1][0]) / (cursor - self.marks[n - 1][0])
                 ),
             )
             del self.marks[closest]
@@ -359,12 +340,7 @@ def message_id(target: str, type: str, event: Event) -> str:
 
 def payload(type: str, at: int, workspace: str, data: dict[str, Any]) -> bytes:
     """Return the body of a delivery."""
-    fields = {
-        "type": type,
-        "timestamp": clock.iso(at),
-        "workspace": workspace,
-        "data": data,
-    }
+    fields = {"type": type, "timestamp": clock.iso(at), "workspace": workspace, "data": data}
     return json.dumps(fields, ensure_ascii=True, separators=(",", ":")).encode()
 
 
@@ -408,8 +384,7 @@ def read_state(folder: str, name: str) -> dict[str, Any]:
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         pass
     raise StoreError(
-        f"{path} is damaged: delete it to send what comes from now on, nothing before",
-        path=path,
+        f"{path} is damaged: delete it to send what comes from now on, nothing before", path=path
     )
 
 

@@ -69,9 +69,7 @@ async def _post(
 ) -> Outcome:
     origin = addresses.place_of(url)
     if origin.scheme == "http" and trusted == addresses.PUBLIC:
-        raise Forbidden(
-            f"{origin.host} is public: write https, for entries are sent there"
-        )
+        raise Forbidden(f"{origin.host} is public: write https, for entries are sent there")
     numbers = await asyncio.to_thread(
         addresses.resolved, origin.host, origin.port, trusted, wire.resolver
     )
@@ -123,10 +121,7 @@ def _request(url: str, headers: Mapping[str, str], body: bytes) -> bytes:
         "connection": "close",
         **headers,
     }
-    lines = [
-        f"POST {path} HTTP/1.1",
-        *(f"{key}: {text}" for key, text in fields.items()),
-    ]
+    lines = [f"POST {path} HTTP/1.1", *(f"{key}: {text}" for key, text in fields.items())]
     return "\r\n".join([*lines, "", ""]).encode("ascii") + body
 
 
@@ -134,7 +129,5 @@ def _outcome(status: int, head: bytes) -> Outcome:
     if 200 <= status < 300:
         return Outcome(True, str(status))
     after = _AFTER.search(head)
-    text = (
-        f"{status}, a redirect, which is not followed" if status < 400 else str(status)
-    )
+    text = f"{status}, a redirect, which is not followed" if status < 400 else str(status)
     return Outcome(False, text, min(int(after[1]), LONGEST_WAIT) if after else 0.0)

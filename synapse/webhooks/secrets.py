@@ -24,9 +24,7 @@ def read_secret(name: str, root: str | None) -> str:
     text = _file(name, root) if is_path(name) else os.environ.get(name, "")
     secret = text.strip()
     if len(secret) < SHORTEST:
-        problem = (
-            "is not set" if not secret else f"is shorter than {SHORTEST} characters"
-        )
+        problem = "is not set" if not secret else f"is shorter than {SHORTEST} characters"
         raise NotFound(f"the secret {name} {problem}", id=name)
     return secret
 
@@ -40,10 +38,7 @@ def _file(name: str, root: str | None) -> str:
         raise NotFound(f"the secret {path} cannot be read: {why}", id=path) from error
     with open(fd, "rb") as file:
         status = os.fstat(fd)
-        if (
-            status.st_uid not in (os.geteuid(), 0)
-            or stat.S_IMODE(status.st_mode) & 0o077
-        ):
+        if status.st_uid not in (os.geteuid(), 0) or stat.S_IMODE(status.st_mode) & 0o077:
             raise Forbidden(
                 f"{path} can be read by other users, or is theirs: chmod 600 {path}",
                 action="read a secret",

@@ -110,9 +110,7 @@ class Sender:
                     changed.clear()
                     shipments, wait = await loop.run_in_executor(memory, self._look)
                     for shipment in shipments:
-                        under_way.add(
-                            asyncio.create_task(self._send(shipment, changed))
-                        )
+                        under_way.add(asyncio.create_task(self._send(shipment, changed)))
                     await _first(stop, changed, wait)
                     under_way = {task for task in under_way if not task.done()}
             finally:
@@ -124,9 +122,7 @@ class Sender:
 
     async def _send(self, shipment: Shipment, changed: asyncio.Event) -> None:
         now = self.store.clock() // 1_000_000
-        headers = signatures.headers_of(
-            shipment.keys, shipment.delivery.id, now, shipment.body
-        )
+        headers = signatures.headers_of(shipment.keys, shipment.delivery.id, now, shipment.body)
         url = shipment.outbox.target.url
         outcome = await post(url, headers, shipment.body, shipment.trusted, self.wire)
         self._done.append((shipment, outcome))
@@ -176,9 +172,7 @@ class Sender:
         target = outbox.target
         trusted = decisions.demand(self.store.root, target.want)
         root = self.store.root
-        keys = tuple(
-            signatures.key_of(read_secret(name, root)) for name in target.secrets
-        )
+        keys = tuple(signatures.key_of(read_secret(name, root)) for name in target.secrets)
         shipments = []
         for delivery in due:
             body = outbox.body(delivery)
@@ -199,9 +193,7 @@ class Sender:
             else:
                 wait = self.backoff.delay(delivery.attempts + 1, self.chance())
                 outbox.fail(delivery, outcome.text, now, max(wait, outcome.wait))
-                self._tell(
-                    outbox.target.name, f"webhook {outbox.target.name}: {outcome.text}"
-                )
+                self._tell(outbox.target.name, f"webhook {outbox.target.name}: {outcome.text}")
             del self._done[0]
 
     def _open(self) -> None:
@@ -228,9 +220,7 @@ class Sender:
         """Return the seconds until there is something to do that nothing notifies of."""
         if any(outbox.more for outbox in self.outboxes.values()):
             return 0.0
-        dues = [
-            outbox.next_due() for outbox in self.outboxes.values() if not outbox.problem
-        ]
+        dues = [outbox.next_due() for outbox in self.outboxes.values() if not outbox.problem]
         first = min((moment for moment in dues if moment is not None), default=None)
         if first is None:
             return RECONCILE
@@ -241,9 +231,7 @@ class Sender:
         if self._lock < 0:
             fd = lock(self.store)
             if fd is None:
-                self._tell(
-                    "", "another process sends for this workspace; waiting for it"
-                )
+                self._tell("", "another process sends for this workspace; waiting for it")
                 return False
             self._lock = fd
         return True
@@ -255,9 +243,7 @@ class Sender:
             for outbox in self.outboxes.values():
                 outbox.save(time.monotonic(), force=True)
         except (SynapseError, OSError) as error:
-            self._tell(
-                "", f"what was sent last is not noted, and is sent again: {error}"
-            )
+            self._tell("", f"what was sent last is not noted, and is sent again: {error}")
         finally:
             self.outboxes.clear()
             if self._lock >= 0:
@@ -273,9 +259,7 @@ class Sender:
 
     # -- in a thread that waits --------------------------------------------------------------------
 
-    def _listen(
-        self, loop: asyncio.AbstractEventLoop, changed: asyncio.Event, ended: Flag
-    ) -> None:
+    def _listen(self, loop: asyncio.AbstractEventLoop, changed: asyncio.Event, ended: Flag) -> None:
         """Notify the event loop whenever the log has grown."""
         pipe = NotificationPipe(self.store.pipes or "")
         try:

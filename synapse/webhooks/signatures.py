@@ -53,9 +53,7 @@ def headers_of(keys: Iterable[bytes], id: str, now: int, body: bytes) -> dict[st
     }
 
 
-def verify(
-    keys: Iterable[bytes], headers: Mapping[str, str], body: bytes, now: float
-) -> str:
+def verify(keys: Iterable[bytes], headers: Mapping[str, str], body: bytes, now: float) -> str:
     """Return the id of a delivery that one of the keys signed less than five minutes ago; Forbidden
     says what is wrong. `now` is in seconds, and names of headers are in lower case.
     """
@@ -70,9 +68,7 @@ def verify(
     if not (stamp.isascii() and stamp.isdigit() and len(stamp) <= 12):
         raise Forbidden("webhook-timestamp is not a number of seconds")
     if abs(now - int(stamp)) > TOLERANCE:
-        raise Forbidden(
-            f"the delivery is from more than {TOLERANCE // 60} minutes ago, or ahead"
-        )
+        raise Forbidden(f"the delivery is from more than {TOLERANCE // 60} minutes ago, or ahead")
     signatures = [text for text in sent.split(" ") if text.startswith("v1,")]
     for key in keys:
         expected = sign(key, id, int(stamp), body).encode()

@@ -15,13 +15,7 @@ from synapse.store import Store
 from synapse.system.typed import Any, NamedTuple
 from synapse.trust import decisions
 from synapse.webhooks import signatures
-from synapse.webhooks.outbox import (
-    folder_of,
-    letter_path,
-    letters,
-    payload,
-    read_state,
-)
+from synapse.webhooks.outbox import folder_of, letter_path, letters, payload, read_state
 from synapse.webhooks.post import Outcome, Wire, post
 from synapse.webhooks.secrets import read_secret
 from synapse.webhooks.sender import LOCK, PLAIN, lock
@@ -107,9 +101,7 @@ def resend(store: Store, which: str) -> list[str]:
     for name in names:
         for letter in letters(folder, name, "dead"):
             if which in (name, letter["id"]):
-                paths = (
-                    letter_path(folder, name, kind, letter["id"]) for kind in _MOVE
-                )
+                paths = (letter_path(folder, name, kind, letter["id"]) for kind in _MOVE)
                 os.rename(*paths)
                 moved.append(letter["id"])
     if not moved and which not in names:

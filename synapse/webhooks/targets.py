@@ -25,9 +25,7 @@ BLOCK = "webhooks"
 KEYS = ("url", "secret", "as", "namespaces", "priorities", "agents")
 # A reader of what is written to all, and not in the place of one agent or group.
 PUBLIC = Agent("", read=("*",))
-PERSON = Agent(
-    OPERATOR, read=("*",)
-)  # what is for all, and what is asked of the operator
+PERSON = Agent(OPERATOR, read=("*",))  # what is for all, and what is asked of the operator
 OWN_PLACES = ("agents/*", "groups/*")
 
 
@@ -50,9 +48,7 @@ class Target(NamedTuple):
         return (
             (not self.priorities or entry.priority in self.priorities)
             and (not self.authors or entry.author in self.authors)
-            and (
-                not self.namespaces or ns.matches_any(self.namespaces, entry.namespace)
-            )
+            and (not self.namespaces or ns.matches_any(self.namespaces, entry.namespace))
         )
 
 
@@ -125,7 +121,5 @@ def _problems(target: Target, root: str) -> list[str]:
         problems.append(f"as: {target.reader} is no agent that is registered")
     for priority in target.priorities:
         if priority not in PRIORITIES:
-            problems.append(
-                f"priorities: {priority} is not one of {', '.join(PRIORITIES)}"
-            )
+            problems.append(f"priorities: {priority} is not one of {', '.join(PRIORITIES)}")
     return problems

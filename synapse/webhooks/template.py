@@ -17,9 +17,7 @@ MOST_PATHS, DEEPEST = 32, 8
 LONGEST_VALUE, LONGEST_TEXT = 16_000, 48_000  # characters
 
 _PART = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
-_PATH = re.compile(
-    r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}(\.[A-Za-z0-9_][A-Za-z0-9_-]{0,63})*\??"
-)
+_PATH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}(\.[A-Za-z0-9_][A-Za-z0-9_-]{0,63})*\??")
 
 
 class Path(NamedTuple):
@@ -37,16 +35,8 @@ class Path(NamedTuple):
             if value is _MISSING and self.optional:
                 return ""
             problem = "is not in it" if value is _MISSING else "is no single value"
-            raise InvalidEntry(
-                f"the delivery does not fit: {'.'.join(self.steps)} {problem}"
-            )
-        text = (
-            value
-            if isinstance(value, str)
-            else ""
-            if value is None
-            else json.dumps(value)
-        )
+            raise InvalidEntry(f"the delivery does not fit: {'.'.join(self.steps)} {problem}")
+        text = value if isinstance(value, str) else "" if value is None else json.dumps(value)
         return cut(text, LONGEST_VALUE)
 
 

@@ -43,10 +43,7 @@ def page_json(page: Page) -> dict[str, Any]:
     counts = {"cursor": page.cursor, "matched": page.matched, "visible": page.visible}
     if not isinstance(page, UnreadPage):
         return {"entries": entries_json(page), **counts}
-    unread_fields = {
-        "left": dict(zip(PRIORITIES, page.left, strict=True)),
-        "tokens": page.tokens,
-    }
+    unread_fields = {"left": dict(zip(PRIORITIES, page.left, strict=True)), "tokens": page.tokens}
     return {
         "entries": entries_json(page),
         "pointers": [entry.id for entry in page.pointers],
@@ -92,12 +89,7 @@ def hits_json(hits: Hits) -> dict[str, Any]:
         }
         for hit in hits
     ]
-    return {
-        "entries": rows,
-        "partial": hits.partial,
-        "ranked": hits.ranked,
-        "note": hits.note,
-    }
+    return {"entries": rows, "partial": hits.partial, "ranked": hits.ranked, "note": hits.note}
 
 
 def view_json(view: View, later: list[Entry] | None) -> dict[str, Any]:
@@ -110,9 +102,7 @@ def view_json(view: View, later: list[Entry] | None) -> dict[str, Any]:
         "left_out": [row._asdict() for row in view.left_out],
     }
     values = view._asdict() | account
-    extra = (
-        {} if later is None else {"later": [codec.entry_json(entry) for entry in later]}
-    )
+    extra = {} if later is None else {"later": [codec.entry_json(entry) for entry in later]}
     return {"markdown": values.pop("text"), **values, **extra}
 
 
@@ -120,11 +110,7 @@ def event_json(event: Event) -> dict[str, Any]:
     """Return an event of a follower."""
     from synapse.formats import codec
 
-    return {
-        "cursor": event.cursor,
-        "kind": event.kind,
-        "entry": codec.entry_json(event.entry),
-    }
+    return {"cursor": event.cursor, "kind": event.kind, "entry": codec.entry_json(event.entry)}
 
 
 def record_json(record: Record) -> dict[str, Any]:
@@ -145,8 +131,4 @@ def fields(value: Any) -> Any:
         return {str(name): fields(item) for name, item in value.items()}
     if isinstance(value, Sequence | Set) and not isinstance(value, str):
         return [fields(item) for item in value]
-    return (
-        value
-        if value is None or isinstance(value, bool | int | float | str)
-        else str(value)
-    )
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

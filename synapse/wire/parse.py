@@ -27,11 +27,7 @@ _RENAMED = {"from", "to", "supersedes", "received", "expires", "more"}
 
 def entry(form: Form) -> Entry:
     """Return the entry of a form that `codec.entry_json` made."""
-    plain = {
-        name: form[name]
-        for name in Entry._fields
-        if name in form and name not in _RENAMED
-    }
+    plain = {name: form[name] for name in Entry._fields if name in form and name not in _RENAMED}
     expires = form["expires"]
     return Entry(
         **plain | {name: tuple(form[name]) for name in _TUPLES},
@@ -115,8 +111,7 @@ def agent(form: Form) -> Agent:
         for skill in form.get("skills", ())
     )
     values = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in form.items()
+        name: tuple(value) if isinstance(value, list) else value for name, value in form.items()
     }
     return fields(Agent, values | {"skills": skills})
 

@@ -5,9 +5,7 @@ test.
 import json
 from pathlib import Path
 
-_DATA = json.loads(
-    Path(__file__).with_name("poisoned.json").read_text(encoding="utf-8")
-)
+_DATA = json.loads(Path(__file__).with_name("poisoned.json").read_text(encoding="utf-8"))
 
 
 def poisoned():

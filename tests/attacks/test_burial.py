@@ -33,11 +33,7 @@ def mem(tmp_path):
             ("lead", "project-lead", {"read": EVERY, "write": EVERY}),
             ("eng", "engineer", {"read": EVERY, "write": EVERY}),
             ("low", "engineer", {"read": EVERY, "write": EVERY, "authority": 10}),
-            (
-                "new",
-                "engineer",
-                {"read": EVERY, "write": EVERY, "review_required": True},
-            ),
+            ("new", "engineer", {"read": EVERY, "write": EVERY, "review_required": True}),
         ):
             mem.register(synapse.Agent(id, role, **more))
         yield mem
@@ -47,14 +43,10 @@ def flooded(memory, count=700, order="before"):
     """Return the CTO's critical entry, with a flood of low ones after it or before it."""
     cto, low = memory.as_agent("cto"), memory.as_agent("low")
     written = (
-        cto.append(CTO_BODY, "decisions/core", priority="critical")
-        if order == "before"
-        else None
+        cto.append(CTO_BODY, "decisions/core", priority="critical") if order == "before" else None
     )
     for number in range(count):
-        low.append(
-            f"urgent {number} " + "x" * (number % 90), "blockers/x", priority="critical"
-        )
+        low.append(f"urgent {number} " + "x" * (number % 90), "blockers/x", priority="critical")
     return written or cto.append(CTO_BODY, "decisions/core", priority="critical")
 
 
@@ -113,10 +105,7 @@ def test_a_thread_is_its_authors_and_the_operators(mem, attacker):
     ):
         with pytest.raises(synapse.Forbidden, match=r"its author.s|stands higher"):
             act()
-    assert (cto.thread(thread).subject, cto.thread(thread).status) == (
-        "Freeze",
-        "active",
-    )
+    assert (cto.thread(thread).subject, cto.thread(thread).status) == ("Freeze", "active")
     assert cto.thread(thread).tags == ("freeze",)
     assert not list(mem.as_agent("operator").search("free", kind="fact"))
     other.send("all", "noted", thread=thread)  # who sees it may answer
@@ -134,9 +123,7 @@ def test_a_link_is_not_said_anew_from_below(mem):
     memory.link(cto, one.id, two.id, "causes", 0.9)
     with pytest.raises(synapse.Forbidden, match="stands higher"):
         memory.link(low, one.id, two.id, "correlates", 0.0)
-    assert [(said.type, said.by) for said in memory.links_of(low, one.id)] == [
-        ("causes", "cto")
-    ]
+    assert [(said.type, said.by) for said in memory.links_of(low, one.id)] == [("causes", "cto")]
     memory.link(low, two.id, one.id, "precedes", 0.1)  # nobody said anything of this
     memory.link(cto, two.id, one.id, "enables", 0.2)
     assert memory.links_of(low, two.id)[-1].by == "cto"
@@ -158,9 +145,7 @@ def test_what_a_higher_one_archived_is_not_restored_from_below(mem):
 def test_the_operators_archive_is_the_operators(mem):
     eng = mem.as_agent("eng")
     entry = eng.append("x", "decisions/core")
-    mem.store.log.append(
-        Record.new("archive", "operator", {"ids": [entry.id], "reason": "no"})
-    )
+    mem.store.log.append(Record.new("archive", "operator", {"ids": [entry.id], "reason": "no"}))
     for name in ("eng", "cto"):
         with pytest.raises(synapse.Forbidden, match="operator"):
             mem.as_agent(name).restore([entry.id])
@@ -170,9 +155,7 @@ def test_a_category_means_what_the_highest_authority_said(mem):
     low, cto = mem.as_agent("low"), mem.as_agent("cto")
     for seat, keyword in ((low, "salary"), (cto, "deploy"), (low, "password")):
         row = {"name": "ops", "description": "", "keywords": [keyword]}
-        memory.remember(
-            seat, json.dumps(row), categories=["category"], to="all", scope="agent"
-        )
+        memory.remember(seat, json.dumps(row), categories=["category"], to="all", scope="agent")
     assert "deploy" in cortex(cto, "cortex_list_categories")
 
 
@@ -187,23 +170,16 @@ WORD = "zebrafinch"
 OF_THE_REVIEWED = {
     "append": lambda me, mail, mem: me.append(WORD, "status/x"),
     "topic": lambda me, mail, mem: me.append("x", "status/x", topic=WORD, tags=WORD),
-    "supersede": lambda me, mail, mem: me.append(
-        WORD, "status/x", supersedes=own(mem, me)
-    ),
+    "supersede": lambda me, mail, mem: me.append(WORD, "status/x", supersedes=own(mem, me)),
     "resolve": lambda me, mail, mem: me.resolve(own(mem, me), WORD),
     "archive": lambda me, mail, mem: me.archive([own(mem, me)], WORD),
-    "restore": lambda me, mail, mem: (
-        me.archive([own(mem, me)]),
-        me.restore([own(mem, me)], WORD),
-    ),
+    "restore": lambda me, mail, mem: (me.archive([own(mem, me)]), me.restore([own(mem, me)], WORD)),
     "claim": lambda me, mail, mem: me.claim("the tests", note=WORD),
     "work": lambda me, mail, mem: me.claim(WORD),
     "send": lambda me, mail, mem: mail.send("all", WORD, subject=WORD, tags=WORD),
     "urgent": lambda me, mail, mem: mail.send("cto", WORD, priority="urgent"),
     "reply": lambda me, mail, mem: mail.reply(first(mem), WORD),
-    "harvest": lambda me, mail, mem: mail.send(
-        "all", f"@remember {WORD}\n@insight {WORD}"
-    ),
+    "harvest": lambda me, mail, mem: mail.send("all", f"@remember {WORD}\n@insight {WORD}"),
     "ack": lambda me, mail, mem: mail.ack(first(mem), WORD),
     "react": lambda me, mail, mem: mail.react(first(mem), WORD),
     "rename": lambda me, mail, mem: mail.rename(mine(mem, mail), WORD),
@@ -238,9 +214,7 @@ def mine(mem, mail):
 
 def atoms(mem):
     cto = mem.as_agent("cto")
-    return [
-        memory.atom(cto, name, "is", "there", scope="global").id for name in ("a", "b")
-    ]
+    return [memory.atom(cto, name, "is", "there", scope="global").id for name in ("a", "b")]
 
 
 @pytest.mark.parametrize("verb", OF_THE_REVIEWED)
@@ -260,16 +234,8 @@ def seen_by(mem, name):
     """Return all that an agent is told by anything that reads."""
     seat = mem.as_agent(name)
     mail = Mail(seat)
-    found = [
-        seat.read(limit=None),
-        seat.search(WORD),
-        seat.staged(),
-        mail.threads(None),
-    ]
-    found += [
-        seat.read(limit=None, archived=True),
-        seat.briefing(None, quick=True).text,
-    ]
+    found = [seat.read(limit=None), seat.search(WORD), seat.staged(), mail.threads(None)]
+    found += [seat.read(limit=None, archived=True), seat.briefing(None, quick=True).text]
     found += [timeline.agent_acts(seat, "new"), timeline.recent(seat)]
     found += [mail.history(thread.id) for thread in mail.threads(None)]
     found += [memory.links_of(seat, id) for id in re.findall(r"atom-\w+", str(found))]
@@ -283,12 +249,7 @@ def test_every_verb_that_writes_words_is_tried():
         for name, method in vars(owner).items():
             if callable(method) and not name.startswith("_"):
                 taken = texts & set(inspect.signature(method).parameters)
-                assert not taken or name in {
-                    *OF_THE_REVIEWED,
-                    "write",
-                    "edit",
-                    "release",
-                }, name
+                assert not taken or name in {*OF_THE_REVIEWED, "write", "edit", "release"}, name
 
 
 # -- how much an author may write ------------------------------------------------------------------
@@ -308,13 +269,8 @@ def test_a_flood_of_criticals_is_important_and_told_once(tmp_path):
     clock = FrozenClock()
     with limited(tmp_path, clock, criticals=5) as mem:
         low, eng = mem.as_agent("low"), mem.as_agent("eng")
-        written = [
-            low.append(f"urgent {n}", "blockers/x", priority="critical")
-            for n in range(20)
-        ]
-        assert [entry.priority for entry in written] == ["critical"] * 5 + [
-            "important"
-        ] * 15
+        written = [low.append(f"urgent {n}", "blockers/x", priority="critical") for n in range(20)]
+        assert [entry.priority for entry in written] == ["critical"] * 5 + ["important"] * 15
         assert {entry.claimed for entry in written[5:]} == {"critical"}
         assert len([*eng.follow(critical=True, since=0, timeout=0)]) == 5
         assert "enough" in tool(
@@ -350,10 +306,7 @@ def test_another_process_does_not_begin_the_hour_anew(tmp_path):
     with limited(tmp_path, clock, entries=4) as mem:
         for _ in range(4):
             mem.as_agent("low").append("x", "status/x")
-    with (
-        synapse.open(str(tmp_path), clock=clock) as again,
-        pytest.raises(synapse.QueueFull),
-    ):
+    with synapse.open(str(tmp_path), clock=clock) as again, pytest.raises(synapse.QueueFull):
         again.as_agent("low").append("x", "status/x")
 
 
@@ -361,9 +314,7 @@ def test_a_forged_name_uses_up_nobodys_hour(tmp_path):
     clock = FrozenClock()
     with limited(tmp_path, clock, entries=4) as mem:
         for _ in range(9):
-            entry = Entry(
-                "", "low", "", "status/x", "info", "x", "1d", trust="unverified"
-            )
+            entry = Entry("", "low", "", "status/x", "info", "x", "1d", trust="unverified")
             mem.store.log.append(Record.new("entry", "low", {}, entry))
         assert mem.as_agent("low").append("x", "status/x").trust == "local"
 

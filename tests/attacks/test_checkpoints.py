@@ -270,9 +270,7 @@ def test_a_spawned_run_signs_nothing(tmp_path, monkeypatch):
 
 SECRET = bytes(range(32))
 KEY = note.public_of("synapse-test", SECRET)
-CHECKPOINT = Checkpoint(
-    note.origin_of("ab" * 32), 7, "cd" * 32, (b"abcdef", b"\xcd" * 6)
-)
+CHECKPOINT = Checkpoint(note.origin_of("ab" * 32), 7, "cd" * 32, (b"abcdef", b"\xcd" * 6))
 
 
 def test_a_note_is_what_others_can_read():
@@ -325,9 +323,7 @@ def test_a_forged_note_among_those_that_are_kept_is_named(tmp_path):
     workspace(root).close()
     name = f"{folder_of(str(root))}/{50:018d}.note"
     home.write(name, note.sign(CHECKPOINT, KEY, SECRET).encode())
-    assert [problem.where for problem in problems(root)] == [
-        f"checkpoint {50:018d}.note"
-    ]
+    assert [problem.where for problem in problems(root)] == [f"checkpoint {50:018d}.note"]
     assert chain_of(lines(root)[39]) == last_signed(str(root)).chain
 
 

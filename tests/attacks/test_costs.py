@@ -96,11 +96,7 @@ HOSTILE = {
 def test_a_long_message_is_summed_up(piece):
     """The plain pattern takes minutes for some of these."""
     body = (piece * LONG)[:LONG]
-    turns = [
-        condense.Turn("a", body),
-        condense.Turn("b", body),
-        condense.Turn("a", "end"),
-    ]
+    turns = [condense.Turn("a", body), condense.Turn("b", body), condense.Turn("a", "end")]
     shape = condense.Shape(window=1)
     assert condense.condense(turns, body, len, shape).window == ("end",)
 
@@ -123,9 +119,7 @@ def test_one_message_makes_a_stated_number_of_records(me):
     Mail(me).send("all", FLOOD)
     me.store.refresh()
     assert me.store.highest_seen() - before == 1 + memory.MOST_KEPT
-    assert (
-        memory.harvest(me, Mail(me).get(Mail(me).history(first(me))[0].id).entry) == []
-    )
+    assert memory.harvest(me, Mail(me).get(Mail(me).history(first(me))[0].id).entry) == []
 
 
 def first(me):

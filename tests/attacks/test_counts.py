@@ -76,18 +76,12 @@ def build(root, hidden):
     that nobody reads.
     """
     clock = FrozenClock(BASE)
-    mem = (
-        synapse.init(str(root), clock=clock)
-        if root
-        else synapse.open("memory:", clock=clock)
-    )
+    mem = synapse.init(str(root), clock=clock) if root else synapse.open("memory:", clock=clock)
     for id, role, more in AGENTS:
         mem.register(synapse.Agent(id, role, **more))
     cto, low, peer = (mem.as_agent(name) for name in ("cto", LOW, "peer"))
     public = [
-        lambda: cto.append(
-            "use users endpoint", "api/users", tags=["layoffs"], topic="u"
-        ),
+        lambda: cto.append("use users endpoint", "api/users", tags=["layoffs"], topic="u"),
         lambda: peer.append("users are slow", "api/users", priority="important"),
         lambda: low.append("users tests run", "api/users"),
         lambda: Mail(cto).send("all", "users freeze", subject="Freeze"),
@@ -170,9 +164,7 @@ READS |= {
     "briefing 300": lambda me, mem: me.briefing(300, quick=True).text,
     "about": lambda me, mem: me.briefing(quick=True, about="users salary").text,
     "later": lambda me, mem: [e.id for e in me.later("2h")],
-    "fates": lambda me, mem: [
-        me.fate(e.id) and me.fate(e.id).reason for e in me.read()
-    ],
+    "fates": lambda me, mem: [me.fate(e.id) and me.fate(e.id).reason for e in me.read()],
     "poll": lambda me, mem: Mail(me).poll(),
     "inbox": lambda me, mem: [m.body for m in Mail(me).inbox()],
     "threads": lambda me, mem: [
@@ -191,9 +183,7 @@ READS |= {
     "no agent": lambda me, mem: refused(lambda: Mail(me).send("nobody", "x")),
 }
 READS |= {
-    f"did {name}": lambda me, mem, name=name: [
-        m.text for m in timeline.agent_acts(me, name)
-    ]
+    f"did {name}": lambda me, mem, name=name: [m.text for m in timeline.agent_acts(me, name)]
     for name in ("cto", "hr", "peer", LOW)
 }
 READS |= {
@@ -205,18 +195,10 @@ READS |= {
         me.search(query, **more)
     )
     for query in ("users", "salary", "users salary", "layoffs", "fired users")
-    for more in (
-        {},
-        {"limit": 2},
-        {"author": "cto"},
-        {"archived": True},
-        {"tag": "layoffs"},
-    )
+    for more in ({}, {"limit": 2}, {"author": "cto"}, {"archived": True}, {"tag": "layoffs"})
 }
 TOOLED = {
-    f"tool {tool.name}": lambda me, mem, tool=tool: str(
-        call(tool, me, ARGUMENTS[tool.name])
-    )
+    f"tool {tool.name}": lambda me, mem, tool=tool: str(call(tool, me, ARGUMENTS[tool.name]))
     for tool in (*TOOLS, *CLIENTS)
     if tool.name
     in (
@@ -280,15 +262,7 @@ def test_no_answer_and_no_count_differs(worlds, asked, monkeypatch):
 
 # Words are looked up in all texts, acts in the order of the log, and a glob in all namespaces, and
 # what is found passes the gate then: how much work that is, says how much of it there is.
-WALKS = (
-    "staged",
-    "search",
-    "about",
-    "recall",
-    "did",
-    "tool memory_search",
-    "tool read",
-)
+WALKS = ("staged", "search", "about", "recall", "did", "tool memory_search", "tool read")
 
 
 def watched(mem, monkeypatch):

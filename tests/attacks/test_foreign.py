@@ -161,8 +161,7 @@ def test_a_search_sends_nothing(block, place, server, shell):
 
 def test_a_key_that_no_embedder_needs_is_never_sent(place, server, shell):
     settings(
-        place,
-        f"semantic: {{embedder: openai, url: '{server.url}', key: AWS_SECRET_ACCESS_KEY}}",
+        place, f"semantic: {{embedder: openai, url: '{server.url}', key: AWS_SECRET_ACCESS_KEY}}"
     )
     code, out, _ = shell("trust", "--yes")
     assert (code, "never: send" in out) == (0, True)
@@ -172,9 +171,7 @@ def test_a_key_that_no_embedder_needs_is_never_sent(place, server, shell):
 
 @pytest.mark.parametrize("kind", ["anthropic", "openai", "openai-chat"])
 @pytest.mark.parametrize("alias", ["kind", "mine"])
-def test_a_run_sends_no_key_to_an_address_of_the_workspace(
-    kind, alias, place, server, shell
-):
+def test_a_run_sends_no_key_to_an_address_of_the_workspace(kind, alias, place, server, shell):
     name = kind if alias == "kind" else alias
     settings(place, f"engines: {{{name}: {{kind: {kind}, base_url: '{server.url}'}}}}")
     code, _, err = work(shell, "--engine", name, "--model", "m")
@@ -184,9 +181,7 @@ def test_a_run_sends_no_key_to_an_address_of_the_workspace(
 
 
 def test_what_an_agents_file_names_sends_nothing_either(place, server, shell):
-    settings(
-        place, f"engines: {{fast: {{kind: openai-chat, base_url: '{server.url}'}}}}"
-    )
+    settings(place, f"engines: {{fast: {{kind: openai-chat, base_url: '{server.url}'}}}}")
     path = place / "agents" / "eng.yaml"
     path.write_text(path.read_text().replace("role:", "engine: fast\n  role:", 1))
     assert work(shell, "--model", "m")[0] == NotTrusted.exit_code
@@ -194,9 +189,7 @@ def test_what_an_agents_file_names_sends_nothing_either(place, server, shell):
 
 
 def test_parameters_of_a_request_are_not_the_workspaces(place, server, shell):
-    block = (
-        "parameters: {mcp_servers: [{type: url, url: 'https://x.example', name: x}]}"
-    )
+    block = "parameters: {mcp_servers: [{type: url, url: 'https://x.example', name: x}]}"
     settings(place, f"engines: {{anthropic: {{kind: anthropic, {block}}}}}")
     assert work(shell, "--engine", "anthropic")[0] == NotTrusted.exit_code
 
@@ -211,11 +204,7 @@ def test_a_night_asks_no_engine(place, server):
         for body in ("the cache is 5 MB big", "the cache is 5 MB big now"):
             mem.as_agent("eng").append(body, "api/endpoints")
         job.spend(mem, date(2026, 11, 1))
-        told = [
-            record.fields["stopped"]
-            for record in mem.audit()
-            if "stopped" in record.fields
-        ]
+        told = [record.fields["stopped"] for record in mem.audit() if "stopped" in record.fields]
     assert [why.partition(":")[0] for why in told] == ["NotTrusted"]
     assert unharmed(place, server)
 
@@ -295,8 +284,7 @@ def test_a_teams_file_imports_nothing(line, file, place, server, shell):
     engine = "" if line.startswith("engine") else "engine: scripted\n"
     (place / file).write_text(f"lead: cto\nengineers: [eng]\n{engine}{line}\n")
     code, _, err = shell(
-        *("team", "--project", "p", "--brief", "x", "--file", place / file),
-        program=PROGRAM,
+        *("team", "--project", "p", "--brief", "x", "--file", place / file), program=PROGRAM
     )
     assert code in (NotTrusted.exit_code, 64), err
     assert unharmed(place, server)
@@ -311,9 +299,7 @@ def test_a_night_by_hand_imports_nothing(place, server, shell):
 def test_the_folder_that_a_night_runs_in_is_no_library(place, server):
     for name in ("orchestrator", "synapse", "sqlite3", "yaml"):
         (place.parent / name).mkdir()
-        (place.parent / name / "__init__.py").write_text(
-            _marking(place.parent.parent / "imported")
-        )
+        (place.parent / name / "__init__.py").write_text(_marking(place.parent.parent / "imported"))
     asyncio.run(job._in_a_process(str(place), date(2026, 11, 1)))
     assert not (place.parent.parent / "imported").exists()
 
@@ -367,12 +353,9 @@ def test_git_runs_nothing_that_the_tree_names(config, place, tmp_path):
 def test_no_field_becomes_an_option_of_a_client(field, place, tmp_path):
     mark = tmp_path / "marked"
     engine = Process(
-        ["sh", "-c", f"touch {mark}"],
-        client=protocol.kind_of("gemini").keywords["client"],
+        ["sh", "-c", f"touch {mark}"], client=protocol.kind_of("gemini").keywords["client"]
     )
-    request = protocol.Request(
-        "", (protocol.Message("user", "x", "task"),), **{field: "--yolo"}
-    )
+    request = protocol.Request("", (protocol.Message("user", "x", "task"),), **{field: "--yolo"})
     with pytest.raises(protocol.Rejected, match="would be an option"):
         asyncio.run(engine.step(request, asyncio.Event()))
     assert not mark.exists()
@@ -381,9 +364,7 @@ def test_no_field_becomes_an_option_of_a_client(field, place, tmp_path):
 # -- what others wrote about runs and installations ------------------------------------------------
 
 
-def test_a_run_that_a_stranger_began_imports_nothing(
-    place, server, tmp_path, monkeypatch
-):
+def test_a_run_that_a_stranger_began_imports_nothing(place, server, tmp_path, monkeypatch):
     """A journal may hold a run whose supervisor is gone, on an engine of any name."""
     module = place.parent / "evil.py"
     module.write_text(
@@ -421,9 +402,7 @@ def test_a_run_that_a_stranger_began_imports_nothing(
     assert unharmed(place, server)
 
 
-def test_an_import_a_snapshot_and_a_replay_do_nothing_else(
-    place, server, shell, tmp_path
-):
+def test_an_import_a_snapshot_and_a_replay_do_nothing_else(place, server, shell, tmp_path):
     mark = place.parent.parent / "marked"
     assert work(shell, "--engine", "scripted")[0] == 0
     (name,) = (path.parent.name for path in (place / "runs").glob("*/steps.jsonl"))
@@ -448,10 +427,7 @@ def test_an_import_a_snapshot_and_a_replay_do_nothing_else(
     for words in (("replay", name), ("receipt", name), ("tree",), ("tail", name)):
         shell(*words, program=PROGRAM)
     assert not mark.exists()
-    assert (server.heard, (place.parent.parent / "victim").read_text()) == (
-        [],
-        "precious",
-    )
+    assert (server.heard, (place.parent.parent / "victim").read_text()) == ([], "precious")
 
 
 @pytest.mark.parametrize("verb", ["uninstall", "install", "doctor"])
@@ -471,12 +447,7 @@ def test_a_record_of_an_installation_is_the_persons_own(verb, place, shell, tmp_
         for late in (False, True)
     ]
     digest = sha256(victim.read_bytes()).hexdigest()
-    written = {
-        "before": None,
-        "after": digest,
-        "pieces": [{"kind": "file"}],
-        "folders": [],
-    }
+    written = {"before": None, "after": digest, "pieces": [{"kind": "file"}], "folders": []}
     install = {"software": "1", "files": {str(victim): written}, "commands": commands}
     record = {"format": 1, "client": "claude-code", "folders": []}
     record["installs"] = {str(project): install}
@@ -514,9 +485,7 @@ def test_a_person_sees_everything_and_then_it_happens(place, server, shell):
     assert "trusted with all 3" in shell("doctor")[1]
 
 
-def test_it_is_asked_again_when_a_line_changes_and_not_for_another(
-    place, server, shell
-):
+def test_it_is_asked_again_when_a_line_changes_and_not_for_another(place, server, shell):
     settings(place, "engines: {mine: {kind: process, command: [echo, done]}}")
     shell("trust", "--yes")
     settings(place, "quota: 500\nreputation: off")
@@ -589,9 +558,7 @@ def test_a_new_workspace_asks_for_nothing(place, shell):
 
 
 def test_what_a_file_says_is_shown_on_one_line(place, shell):
-    settings(
-        place, 'engines: {"a\\n  trusted": {kind: process, command: "\\e[2Jx\\u202e"}}'
-    )
+    settings(place, 'engines: {"a\\n  trusted": {kind: process, command: "\\e[2Jx\\u202e"}}')
     out = shell("trust", "--show")[1]
     assert len(out.splitlines()) == 2
     assert not {"\x1b", "\u202e"} & set(out)
@@ -623,9 +590,7 @@ WITHIN = set(
 
 def unclassified(paths):
     return [
-        path
-        for path in paths
-        if path not in BEYOND and not {path, path.partition(".")[0]} & WITHIN
+        path for path in paths if path not in BEYOND and not {path, path.partition(".")[0]} & WITHIN
     ]
 
 

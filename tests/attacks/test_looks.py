@@ -30,30 +30,13 @@ WORDS = [
     *("driver's license", "tax number", "tested positive", "birth date", "call him"),
     *"token api_key password Passwort client_secret ſecret bearer credentials".split(),
 ]
-LINKS = [
-    " ",
-    ": ",
-    "=",
-    " is ",
-    " no. ",
-    "nr ",
-    "number is ",
-    " = '",
-    "\n",
-    "—",
-    "’s ip ",
-    "",
-]
+LINKS = [" ", ": ", "=", " is ", " no. ", "nr ", "number is ", " = '", "\n", "—", "’s ip ", ""]
 VALUES = [
     *"030-1234567 AB123456C 84.17.22.9 12345678 hunter2!x 0a1b2c3d4e5f6a7b8c9d".split(),
     *("12 345 678", "+49 30 12345678", "(212) 555-0173", "123-45-6789", "12.3.1984"),
     *("March 3, 1984", "$ 120,000", "85.000 EUR", "diabetes", "4111 1111 1111 1111"),
     *("DE89 3704 0044 0532 0130 00", "12 Main St, Springfield, IL 62704"),
-    *(
-        "Hauptstraße 12, 10115 Berlin",
-        "12 rue de la Paix, 75002 Paris",
-        "jo.doe@mail.de",
-    ),
+    *("Hauptstraße 12, 10115 Berlin", "12 rue de la Paix, 75002 Paris", "jo.doe@mail.de"),
     *(KEY, "sk-" + "a1" * 12, "xoxb-1234567890", "postgres://u:p@h", "eyJhbGci.eyJz.x"),
     *("123456789:AA" + "b" * 33, "glpat-" + "é" * 20, "-----BEGIN PRIVATE KEY-----"),
     *("\ud800", "İ", "日本語", "2026-11-23 09:15"),
@@ -142,9 +125,7 @@ def stored(entry, **fields):
     return safe(Record.new("entry", "eng-a", fields, entry))
 
 
-@pytest.mark.parametrize(
-    "body", ["use the vault", "the token of the deploy", "key: id"]
-)
+@pytest.mark.parametrize("body", ["use the vault", "the token of the deploy", "key: id"])
 def test_a_body_is_looked_at_once(body):
     entry = admitted(body)
     assert type(entry.body) is Harmless

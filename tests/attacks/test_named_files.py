@@ -15,10 +15,7 @@ from synapse.mail.mailbox import Mail
 PLACES = {
     "pipe": lambda path: os.mkfifo(path),
     "link to a device": lambda path: os.symlink("/dev/zero", path),
-    "link to a pipe": lambda path: (
-        os.mkfifo(f"{path}.pipe"),
-        os.symlink(f"{path}.pipe", path),
-    ),
+    "link to a pipe": lambda path: (os.mkfifo(f"{path}.pipe"), os.symlink(f"{path}.pipe", path)),
 }
 
 

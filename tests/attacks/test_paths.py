@@ -256,11 +256,7 @@ def test_a_journal_that_one_opens_puts_nothing_where_no_entry_belongs(tmp_path, 
                 assert names[0] in UNREADABLE
             found = {each.where.split(" (")[0] for each in memory.verify().problems}
             assert {f"record {seq}" for seq in range(2, 2 + len(planted))} <= found
-            for act in (
-                memory.repair,
-                memory.rebuild,
-                lambda m=memory: [*m.export("C")],
-            ):
+            for act in (memory.repair, memory.rebuild, lambda m=memory: [*m.export("C")]):
                 try:
                     act()
                 except (synapse.SynapseError, TypeError):
@@ -499,9 +495,7 @@ def test_some_kinds_are_all_kinds_over_the_places():
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_nothing_outside_changes_and_nothing_hangs(
-    tmp_path, monkeypatch, built, away, place
-):
+def test_nothing_outside_changes_and_nothing_hangs(tmp_path, monkeypatch, built, away, place):
     """Some kinds of link and special file in each place, each verb: what is outside is as it was,
     and where it is refused, it is by name.
     """
@@ -510,9 +504,7 @@ def test_nothing_outside_changes_and_nothing_hangs(
 
 @pytest.mark.soak
 @pytest.mark.parametrize("place", PLACES)
-def test_nothing_outside_changes_whatever_is_planted(
-    tmp_path, monkeypatch, built, away, place
-):
+def test_nothing_outside_changes_whatever_is_planted(tmp_path, monkeypatch, built, away, place):
     planted(tmp_path, monkeypatch, built, away, place, KINDS)
 
 

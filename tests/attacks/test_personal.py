@@ -52,12 +52,7 @@ def test_a_thousand_are_refused_and_leave_no_byte(memory):
 
 
 @pytest.mark.parametrize(
-    "fields",
-    [
-        {"topic": MAIL},
-        {"evidence": f"he wrote it: {MAIL}"},
-        {"tags": ["ok", MAIL]},
-    ],
+    "fields", [{"topic": MAIL}, {"evidence": f"he wrote it: {MAIL}"}, {"tags": ["ok", MAIL]}]
 )
 def test_every_field_is_asked(memory, fields):
     with pytest.raises(PersonalData, match="e-mail address in"):
@@ -122,13 +117,7 @@ def test_encrypted_entries_have_a_short_time():
 
 
 @pytest.mark.parametrize(
-    "fields",
-    [
-        {"topic": MAIL},
-        {"tags": ("ok", MAIL)},
-        {"evidence": MAIL},
-        {"more": {"x": MAIL}},
-    ],
+    "fields", [{"topic": MAIL}, {"tags": ("ok", MAIL)}, {"evidence": MAIL}, {"more": {"x": MAIL}}]
 )
 def test_beside_a_sealed_body_it_is_refused(fields):
     draft = Draft("ask", "team/x", "eng-a", scope="encrypted", **fields)
@@ -191,9 +180,7 @@ def test_a_night_passes_a_sealed_blocker_on_without_its_text(keyed):
     moment.advance("25h")
     run_nightly(memory, day(moment()), moment())
     told = [e for e in memory.as_agent("operator").read() if "escalated" in e.tags]
-    assert sorted(
-        e.body.rpartition("[sealed")[2].partition(" for ")[2] for e in told
-    ) == [
+    assert sorted(e.body.rpartition("[sealed")[2].partition(" for ")[2] for e in told) == [
         "agent:eng-b]",
         "all]",
     ]
@@ -308,13 +295,7 @@ def test_engineering_text_stays(text):
 
 def test_false_positives_on_the_texts_of_this_project():
     total = hits = 0
-    for folder in (
-        "docs",
-        "synapse",
-        "orchestrator",
-        "tests/synapse",
-        "tests/orchestrator",
-    ):
+    for folder in ("docs", "synapse", "orchestrator", "tests/synapse", "tests/orchestrator"):
         for path in sorted((ROOT / folder).rglob("*")):
             if path.suffix in (".py", ".md"):
                 for part in re.split(r"\n\s*\n", path.read_text()):

@@ -87,10 +87,7 @@ def outside(mem, budget):
     for agent in AGENTS:
         prompt = prompt_of(mem, agent.id, budget)
         shown.update(MARK.findall(prompt.text))
-        if (prompt.system, prompt.task) != (
-            clean[agent.id].system,
-            clean[agent.id].task,
-        ):
+        if (prompt.system, prompt.task) != (clean[agent.id].system, clean[agent.id].task):
             wrong.append(("another prompt", agent.id))
         tag = re.search(r"<memory-([0-9a-f]{24,})>\n", prompt.memory)
         parts = re.split(rf"</?memory-{tag[1]}>\n", prompt.memory) if tag else []
@@ -100,9 +97,7 @@ def outside(mem, budget):
         before, inner, behind = parts
         wrong += [("outside", mark) for mark in MARK.findall(before + behind)]
         marked = [line for line in inner.split("\n") if MARK.search(line)]
-        wrong += [
-            ("unquoted", line) for line in marked if not re.match(r"  >|- \[", line)
-        ]
+        wrong += [("unquoted", line) for line in marked if not re.match(r"  >|- \[", line)]
     return wrong, shown
 
 
@@ -120,9 +115,7 @@ def trusted(mem, ids, clock):
     """
     eng, made = mem.as_agent("eng"), []
     for id in [*ids][:40]:
-        made.append(
-            eng.append("what I make of it", "status/shop", derived_from=[id]).id
-        )
+        made.append(eng.append("what I make of it", "status/shop", derived_from=[id]).id)
     clock.advance("1d")
     run_nightly(mem, "2026-02-03", clock())
     with mem.store.snapshot() as snap:
@@ -130,9 +123,7 @@ def trusted(mem, ids, clock):
     wrong = []
     for entry in entries.values():
         sources = [entries[id] for id in entry.derived_from if id in entries]
-        least = min(
-            (TRUST.index(source.trust) for source in sources), default=len(TRUST)
-        )
+        least = min((TRUST.index(source.trust) for source in sources), default=len(TRUST))
         if TRUST.index(entry.trust) > least:
             wrong.append(("more than its sources", entry.id))
         if entry.id in ids or sources:
@@ -153,12 +144,7 @@ def woken(mem, ids):
         entries = [snap.entry(id, mem.store.clock()) for id in ids]
     agents = mem.agents()
     found = [e.id for e in entries for agent in agents if authority.wakes(e, agent)]
-    found += [
-        entry.id
-        for entry in entries
-        for one in route(entry, agents)
-        if one.tier == "now"
-    ]
+    found += [entry.id for entry in entries for one in route(entry, agents) if one.tier == "now"]
     return found
 
 
@@ -191,9 +177,7 @@ def first_fenced(name, fence, body, *more, **values):
         (block, "prefixed", lambda text, prefix: text, "unquoted"),
     ],
 )
-def test_a_prompt_without_its_fence_is_found_out(
-    monkeypatch, owner, name, wrong, found
-):
+def test_a_prompt_without_its_fence_is_found_out(monkeypatch, owner, name, wrong, found):
     monkeypatch.setattr(owner, name, wrong)
     mem, _, _ = made_team()
     block.natural.cache_clear()
@@ -214,10 +198,7 @@ def believing(admit):
 
 @pytest.mark.parametrize(
     ("owner", "name", "wrong"),
-    [
-        (authority, "admit", believing(authority.admit)),
-        (gate, "passed_on", lambda trusts: "local"),
-    ],
+    [(authority, "admit", believing(authority.admit)), (gate, "passed_on", lambda trusts: "local")],
     ids=["a stranger is believed", "what is made of it is believed"],
 )
 def test_trust_that_is_passed_wrongly_is_found_out(monkeypatch, owner, name, wrong):

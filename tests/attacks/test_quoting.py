@@ -44,7 +44,9 @@ TOKENS = (
     " <turn|> <|turn> <extra_id_0> [INST] <start_of_turn> <｜User｜>"
 ).split()
 HIDDEN = "\x1b[2J\x07\x9b\u202e\u2066\U000e0041\u200b\ufeff\x7f"
-SHOWN_FORMAT = "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
+SHOWN_FORMAT = (
+    "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
+)
 
 
 UNSEEN = ("Cc", "Cf", "Co", "Cs", "Zl", "Zp")
@@ -103,17 +105,7 @@ def test_the_checker_sees_each_kind_of_forgery():
 
 ME, OTHER = "eng-a", "eng-b"
 # Fields of a draft that are no text of its author's: they are checked names, numbers, or set by us.
-NO_TEXT = {
-    "namespace",
-    "author",
-    "priority",
-    "ttl",
-    "scope",
-    "pii",
-    "id",
-    "kind",
-    "timestamp",
-}
+NO_TEXT = {"namespace", "author", "priority", "ttl", "scope", "pii", "id", "kind", "timestamp"}
 
 
 def tried(act):
@@ -137,9 +129,7 @@ class World:
         for id in (ME, OTHER):
             self.mem.register(Agent(id, read=("*",), write=("*",), teams=("red",)))
         self.mem.register(Agent("lead", role="cto"))
-        self.mem.register(
-            Agent("junior", review_required=True, read=("*",), write=("*",))
-        )
+        self.mem.register(Agent("junior", review_required=True, read=("*",), write=("*",)))
         self.me, self.lead = self.mem.as_agent(ME), self.mem.as_agent("lead")
         self.agents()
         self.entries()
@@ -156,21 +146,12 @@ class World:
 
     def agents(self):
         for field in Agent._fields:
-            if field in (
-                "id",
-                "read",
-                "write",
-                "shift",
-                "authority",
-                "review_required",
-            ):
+            if field in ("id", "read", "write", "shift", "authority", "review_required"):
                 continue
 
             def act(text, field=field):
                 value = (text,) if field in ("notify", "teams", "projects") else text
-                self.mem.register(
-                    Agent(f"odd-{field.replace('_', '-')}", **{field: value})
-                )
+                self.mem.register(Agent(f"odd-{field.replace('_', '-')}", **{field: value}))
 
             self.take(f"agent.{field}", act)
 
@@ -180,9 +161,7 @@ class World:
 
                 def act(text, field=field, author=author):
                     value = text if Draft._field_defaults.get(field) != () else (text,)
-                    given = {"body": "ordinary", "namespace": "status/x"} | {
-                        field: value
-                    }
+                    given = {"body": "ordinary", "namespace": "status/x"} | {field: value}
                     self.mem.as_agent(author).write(Draft(author=author, **given))
 
                 self.take(f"entry.{field}", act)
@@ -199,9 +178,7 @@ class World:
                     value = (text,) if form == "list" else text
                     id = kinds.new_id(kind, number.to_bytes(6, "little"))
                     more = kinds.More({field: value})
-                    self.me.write(
-                        Draft("body", f"agents/{ME}", ME, id=id, kind=kind, more=more)
-                    )
+                    self.me.write(Draft("body", f"agents/{ME}", ME, id=id, kind=kind, more=more))
 
                 self.take(f"{kind}.{field}", act)
         first = knowledge.atom(self.me, "a", "b", "c", "d", scope="group:red")
@@ -209,9 +186,7 @@ class World:
         self.take(
             "atom.parts",
             lambda text: self.atoms.append(
-                knowledge.atom(
-                    self.me, text, text, text, text, scope="group:red", source="s"
-                ).id
+                knowledge.atom(self.me, text, text, text, text, scope="group:red", source="s").id
             ),
         )
         knowledge.link(self.me, *self.atoms[:2])
@@ -226,9 +201,7 @@ class World:
         knowledge.remember(self.me, payload(), scope="group:red")
         for text in payloads():
             body = json.dumps({"name": text, "description": text, "keywords": [text]})
-            knowledge.remember(
-                self.me, body, scope="group:red", categories=("category",)
-            )
+            knowledge.remember(self.me, body, scope="group:red", categories=("category",))
 
     def mail(self):
         mail, theirs = Mail(self.me), Mail(self.mem.as_agent(OTHER))
@@ -284,9 +257,7 @@ class World:
         self.take("restore.reason", lambda text: self.me.restore(self.old[2], text))
         waits = entry(self.mem.as_agent("junior"))
         self.take("reject.reason", lambda text: self.lead.reject(waits, text))
-        self.take(
-            "forget.reason", lambda text: knowledge.forget(self.me, self.fact, text)
-        )
+        self.take("forget.reason", lambda text: knowledge.forget(self.me, self.fact, text))
         self.fact = knowledge.remember(self.me, payload(), scope="group:red").id
         self.old.append(waits)
 
@@ -302,9 +273,7 @@ class World:
         for number, text in enumerate(payloads()):
             for field in fields:
                 header = {"from": ME, "namespace": "status/dropped"} | {field: text}
-                rows = [
-                    f"{name}: {json.dumps(value)}" for name, value in header.items()
-                ]
+                rows = [f"{name}: {json.dumps(value)}" for name, value in header.items()]
                 path = os.path.join(folder, f"{field}-{number}.md")
                 with open(path, "w", encoding="utf-8") as file:
                     file.write("\n".join(("---", *rows, "---", payload())))
@@ -428,18 +397,11 @@ def test_no_verb_prints_a_forged_line(world, run, verb):
 
 def test_a_body_printed_as_a_file_begins_no_other_file(world, run):
     """What stands in a file is printed as it stands there, but for what would begin another."""
-    for line in (
-        "--limit 0 --markdown",
-        "--agent {me} --limit 0 --markdown --archived",
-    ):
+    for line in ("--limit 0 --markdown", "--agent {me} --limit 0 --markdown --archived"):
         told = run("read", line, me=ME)
         headers = [row for row in told.split("\n") if row.startswith("---")]
-        assert (
-            len(headers) == 2 * len(re.findall("^---\nid: ", told, re.MULTILINE)) >= 2
-        )
-        found = [
-            what for what in forgeries(told) if what.startswith("raw") or " in " in what
-        ]
+        assert len(headers) == 2 * len(re.findall("^---\nid: ", told, re.MULTILINE)) >= 2
+        found = [what for what in forgeries(told) if what.startswith("raw") or " in " in what]
         assert found == []
 
 
@@ -476,9 +438,7 @@ def test_what_a_workspace_asks_for_stands_on_lines(tmp_path, capsys):
     synapse.init(str(root)).close()
     text = json.dumps(payload(hidden=""))
     with (root / "synapse.yaml").open("a", encoding="utf-8") as file:
-        file.write(
-            f"engines:\n  scripted:\n    kind: subprocess\n    command: {text}\n"
-        )
+        file.write(f"engines:\n  scripted:\n    kind: subprocess\n    command: {text}\n")
     capsys.readouterr()
     for line in (["--show"], ["--show", "--json"]):
         cli.main(["trust", "--root", str(root), *line])
@@ -532,9 +492,7 @@ def arguments(tool, world):
 
 
 @pytest.mark.parametrize(
-    "tool",
-    [*catalog.TOOLS, *catalog.CLIENTS, *cortex_tools.offered()],
-    ids=lambda tool: tool.name,
+    "tool", [*catalog.TOOLS, *catalog.CLIENTS, *cortex_tools.offered()], ids=lambda tool: tool.name
 )
 def test_no_tool_answers_with_a_forged_line(world, tool):
     found = []
@@ -548,12 +506,8 @@ def test_no_tool_answers_with_a_forged_line(world, tool):
 def test_no_resource_and_no_view_has_a_forged_line(world):
     me = world.me
     targets = [resources.Target(resources.VIEW, ME)]
-    targets += [
-        resources.Target(resources.ENTRY, entry.id) for entry in me.read(limit=None)
-    ]
-    found = [
-        what for target in targets for what in forgeries(resources.text_of(me, target))
-    ]
+    targets += [resources.Target(resources.ENTRY, entry.id) for entry in me.read(limit=None)]
+    found = [what for target in targets for what in forgeries(resources.text_of(me, target))]
     count = Tokens("o200k_base").measure
     found += forgeries(build((), None, 0, count, title=payload()).markdown())
     found += forgeries(me.read(unread=True).foot)

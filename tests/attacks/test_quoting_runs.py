@@ -30,9 +30,7 @@ def office(tmp_path_factory):
     root = tmp_path_factory.mktemp("runs") / "shared-memory"
     with synapse.init(str(root)) as memory:
         made = Office(memory)
-        entry = memory.as_agent("eng-a").append(
-            TEXT, "blockers/web", priority="critical"
-        )
+        entry = memory.as_agent("eng-a").append(TEXT, "blockers/web", priority="critical")
         for id, ending in (
             ("going", None),
             ("done", {"summary": TEXT}),
@@ -40,12 +38,8 @@ def office(tmp_path_factory):
             ("blocked", {"status": "blocked", "summary": TEXT, "why": TEXT}),
         ):
             needs = {"engines": {TEXT: {"kind": TEXT}}, "tools": {TEXT: TEXT}}
-            texts = dict.fromkeys(
-                ("project", "model", "engine", "role", "department"), TEXT
-            )
-            made.begin(
-                id, task=TEXT, parent="going", root="going", needs=needs, **texts
-            )
+            texts = dict.fromkeys(("project", "model", "engine", "role", "department"), TEXT)
+            made.begin(id, task=TEXT, parent="going", root="going", needs=needs, **texts)
             made.prompt(id, [entry.id])
             made.turn(id, 1, TEXT, [("c1", TEXT, {TEXT: TEXT})])
             result = steps.result(Call("c1", TEXT, {}), TEXT, "capsule")
@@ -106,14 +100,9 @@ def test_the_pages_for_people_have_no_forged_line(tmp_path):
     with world.mem:
         pages.write_days(world.mem.store, 0, world.mem.store.clock())
         pages.write_views(world.mem)
-    written = [
-        *Path(world.root, "changelog").glob("*.md"),
-        *Path(world.root, "views").glob("*.md"),
-    ]
+    written = [*Path(world.root, "changelog").glob("*.md"), *Path(world.root, "views").glob("*.md")]
     assert len(written) > 3
-    assert [
-        what for path in written for what in forgeries(path.read_text("utf-8"))
-    ] == []
+    assert [what for path in written for what in forgeries(path.read_text("utf-8"))] == []
 
 
 MARKUP = "<img src=x onerror=alert(1)> <script>x</script> [click](https://evil.example) | x |"
@@ -125,9 +114,7 @@ def _reported(text):
         name: row | {"title": text, "shows": text, "headline": text}
         for name, row in made.table["scenarios"].items()
     }
-    return made._replace(
-        table=made.table | {"scenarios": described, "warnings": [text]}
-    )
+    return made._replace(table=made.table | {"scenarios": described, "warnings": [text]})
 
 
 @pytest.mark.parametrize("text", [TEXT, MARKUP])

@@ -42,17 +42,12 @@ def test_it_is_nowhere_afterwards(memory):
     entry = me.append(TEXT, "decisions/merger", priority="critical")
     others = [me.append(f"Decision {n} stands.", "decisions/x") for n in range(20)]
     shown = []
-    engine = Scripted(
-        lambda seen: shown.append(seen) or Move(f"Fine.\n\n{LINES[0]}", [])
-    )
+    engine = Scripted(lambda seen: shown.append(seen) or Move(f"Fine.\n\n{LINES[0]}", []))
     with Supervisor(memory, engine=engine) as supervisor:
         supervisor.run(Task("Say what the memory says", "eng-b"))
     assert LINES[1] in str(shown[0].messages) or LINES[0] in str(shown[0].messages)
     root = Path(memory.store.root)
-    assert cli.main(["--root", str(root), "view", "--agent", "eng-b", "--write"]) in (
-        0,
-        64,
-    )
+    assert cli.main(["--root", str(root), "view", "--agent", "eng-b", "--write"]) in (0, 64)
     (root / "quarantine/old.md").write_text(TEXT)
     (root / "views/eng-b.md").write_text(f"> {LINES[0]}\n> {LINES[1]}\n")
     memory.as_agent("eng-b").search("codename otter")
@@ -69,11 +64,7 @@ def test_it_is_nowhere_afterwards(memory):
     assert memory.as_agent("eng-b").get(others[3].id).body == "Decision 3 stands."
     assert not list(memory.as_agent("eng-b").search("otter"))
     (act,) = [act for act in memory.audit() if act.fields.get("entry") == entry.id]
-    assert (act.kind, act.by, act.fields["reason"]) == (
-        "redact",
-        "operator",
-        "under embargo",
-    )
+    assert (act.kind, act.by, act.fields["reason"]) == ("redact", "operator", "under embargo")
     assert memory.rebuild().problems == ()
     exported = "".join(memory.export())
     assert LINES[0] not in exported

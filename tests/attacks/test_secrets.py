@@ -74,11 +74,7 @@ def test_the_check_finds_a_planted_secret(memory):
 def test_every_field_of_an_entry_is_masked(memory):
     key = "AKIA" + "Q7" * 8
     entry = memory.as_agent("eng-a").append(
-        f"use {key}",
-        "api/keys",
-        topic=f"the {key}",
-        evidence=f"env {key}",
-        tags=[f"x {key}"],
+        f"use {key}", "api/keys", topic=f"the {key}", evidence=f"env {key}", tags=[f"x {key}"]
     )
     told = "[secret: aws access key]"
     assert entry.body == f"use {told}"
@@ -137,9 +133,7 @@ def test_nothing_of_a_run_holds_a_secret(memory):
         return f"it says: {q}"
 
     with Supervisor(memory, engine=Scripted(agent), tools=[look]) as supervisor:
-        result = supervisor.run(
-            Task("\n".join(text for _, text, _ in made(40)), "eng-a")
-        )
+        result = supervisor.run(Task("\n".join(text for _, text, _ in made(40)), "eng-a"))
     steps = Path(memory.store.root, "runs", result.run, "steps.jsonl").read_text()
     assert "[secret: " in steps
     assert all(json.loads(line) for line in steps.splitlines())

@@ -23,15 +23,12 @@ WAYS = {
     "within a report": lambda text, who, draw: (
         f"Done: the page of {who} loads.\n\n{text}\n\nNo blockers."
     ),
-    "in other letters": lambda text, who, draw: (
-        text.upper().replace(" ", "  ") + f" -- {who}"
-    ),
+    "in other letters": lambda text, who, draw: text.upper().replace(" ", "  ") + f" -- {who}",
     "with words of its own": lambda text, who, draw: " ".join(
         word if draw.random() < 0.95 else f"{word} indeed" for word in text.split()
     ),
     "behind a long report": lambda text, who, draw: (
-        " ".join(f"{draw.choice(THINGS)} {draw.randrange(900)}" for _ in range(60))
-        + f"\n\n{WORM}"
+        " ".join(f"{draw.choice(THINGS)} {draw.randrange(900)}" for _ in range(60)) + f"\n\n{WORM}"
     ),
 }
 FIELDS = ("evidence", "topic")
@@ -123,9 +120,7 @@ def test_a_text_in_another_field_stays_rare(field):
 
 
 @pytest.mark.parametrize("prompted", [False, True])
-def test_it_stays_rare_where_each_command_is_a_process_of_its_own(
-    tmp_path, monkeypatch, prompted
-):
+def test_it_stays_rare_where_each_command_is_a_process_of_its_own(tmp_path, monkeypatch, prompted):
     """A coding client reads by one command and writes by another."""
     root = str(tmp_path / "memory")
     with synapse.init(root) as mem:
@@ -177,9 +172,7 @@ def test_without_the_brake_it_is_everywhere(monkeypatch):
         ("behind a long report", "PASSAGE", 10_000),
     ],
 )
-def test_a_brake_that_knows_exact_copies_alone_is_found_out(
-    monkeypatch, way, name, wrong
-):
+def test_a_brake_that_knows_exact_copies_alone_is_found_out(monkeypatch, way, name, wrong):
     monkeypatch.setattr(spread, name, wrong)
     assert infected(way, 80)[0] > 5
 

@@ -34,9 +34,7 @@ def workspace(where="memory:"):
         else synapse.init(where, clock=moment)
     )
     mem.register(Agent("cto", "cto"))
-    mem.register(
-        Agent("lead", "project-lead", projects=("shop",), read=("*",), write=("*",))
-    )
+    mem.register(Agent("lead", "project-lead", projects=("shop",), read=("*",), write=("*",)))
     for id in ("eng", "other"):
         mem.register(Agent(id, projects=("shop",), read=("*",), write=("*",)))
     return mem, moment
@@ -67,10 +65,7 @@ def shown(mem, agent, since=0):
     yield [*me.read(limit=None, namespace="api/*", since="9d")]
     for archived in (False, True):
         yield [hit.entry for hit in me.search(WORD, limit=100, archived=archived)]
-        yield [
-            hit.entry
-            for hit in me.search(WORD, limit=100, archived=archived, author="other")
-        ]
+        yield [hit.entry for hit in me.search(WORD, limit=100, archived=archived, author="other")]
     yield me.briefing(8_000).markdown()
     yield me.briefing(8_000, about=f"look at {WORD}").markdown()
     yield me.briefing(8_000, as_of=mem.store.clock() - 1).markdown()
@@ -100,9 +95,7 @@ def test_what_was_made_of_a_poisoned_entry_is_shown_nowhere(tmp_path):
     entries = made(mem, moment)
     message = Mail(mem.as_agent("other")).send("cto", f"{WORD} mail", subject=WORD)
     assert len(leaks(mem, "cto")) > 15
-    done = containing.taint(
-        mem.as_agent("operator").access, entries[0].id, "it was forged"
-    )
+    done = containing.taint(mem.as_agent("operator").access, entries[0].id, "it was forged")
     assert set(done.ids) == {entry.id for entry in entries}
     containing.taint(mem.as_agent("operator").access, message.entry.id)
     assert leaks(mem, "cto") == []
@@ -193,12 +186,8 @@ def test_what_is_made_of_it_later_is_tainted_at_once():
     poison = eng.append(f"{WORD}", "api/x", priority="critical")
     done = containing.taint(mem.as_agent("operator").access, poison.id)
     cursor = mem.verify().records
-    late = eng.append(
-        f"{WORD} late", "api/x", priority="critical", derived_from=[poison.id]
-    )
-    waits = mem.as_agent("junior").append(
-        f"{WORD} waits", "api/x", derived_from=[late.id]
-    )
+    late = eng.append(f"{WORD} late", "api/x", priority="critical", derived_from=[poison.id])
+    waits = mem.as_agent("junior").append(f"{WORD} waits", "api/x", derived_from=[late.id])
     assert cto.fate(late.id).reason == "tainted"
     assert cto.staged() == []
     assert [*cto.follow(cursor, timeout=0)] == []
@@ -228,15 +217,7 @@ def test_sources_of_a_merge_come_back_without_it():
     good = mem.as_agent("eng").append("the same text", "api/x", priority="important")
     bad = mem.as_agent("other").append("the same text", "api/x", priority="important")
     merged = Entry(
-        "",
-        CONSOLIDATOR,
-        "",
-        "api/x",
-        "important",
-        "the same text",
-        "30d",
-        ("all",),
-        ("merged",),
+        "", CONSOLIDATOR, "", "api/x", "important", "the same text", "30d", ("all",), ("merged",)
     )._replace(derived_from=(good.id, bad.id), authority=60, trust="local")
     record = mem.store.write(Record.new("entry", CONSOLIDATOR, {}, merged))
     filed = {"ids": [good.id, bad.id], "reason": "merged", "heirs": [record.id]}
@@ -306,16 +287,8 @@ class World:
     def run(self):
         id = f"r-{next(self.numbers)}"
         parent = self.draw.choice([None, *self.live()])
-        fields = {
-            "run": id,
-            "agent": "eng",
-            "project": "shop",
-            "state": "running",
-            "epoch": 1,
-        }
-        record = self.mem.store.write(
-            Record.new("run", "eng", fields | {"parent": parent})
-        )
+        fields = {"run": id, "agent": "eng", "project": "shop", "state": "running", "epoch": 1}
+        record = self.mem.store.write(Record.new("run", "eng", fields | {"parent": parent}))
         self.tree[id] = [parent, record.at, None]
         self.runs.append(id)
 
@@ -338,19 +311,10 @@ class World:
             self.sight.append((run, record.at, id))
 
     def write(self):
-        olds = self.draw.sample(
-            self.ids, min(len(self.ids), self.draw.choice((0, 0, 1, 2)))
-        )
+        olds = self.draw.sample(self.ids, min(len(self.ids), self.draw.choice((0, 0, 1, 2))))
         run = self.draw.choice([None, *self.live()])
         entry = Entry(
-            "",
-            "eng",
-            "",
-            "api/x",
-            "info",
-            f"{WORD} {next(self.numbers)}",
-            "30d",
-            ("all",),
+            "", "eng", "", "api/x", "info", f"{WORD} {next(self.numbers)}", "30d", ("all",)
         )
         replaced = tuple(
             self.draw.sample(self.ids, min(len(self.ids), self.draw.choice((0, 0, 1))))
@@ -374,9 +338,7 @@ class World:
         names = [f"syn-2001-01-01-{next(self.numbers):03d}" for _ in range(2)]
         for id, other in (names, names[::-1]):
             olds = [other, *self.draw.sample(self.ids, min(len(self.ids), 1))]
-            entry = Entry(
-                id, "eng", "", "api/x", "info", f"{WORD} cycle", "30d", ("all",)
-            )
+            entry = Entry(id, "eng", "", "api/x", "info", f"{WORD} cycle", "30d", ("all",))
             entry = entry._replace(
                 derived_from=tuple(olds), replaces=(other,), authority=60, trust="local"
             )
@@ -387,15 +349,7 @@ class World:
             self.at[record.id] = record.at
 
     def play(self, steps):
-        acts = (
-            self.write,
-            self.write,
-            self.write,
-            self.show,
-            self.run,
-            self.end,
-            self.cycle,
-        )
+        acts = (self.write, self.write, self.write, self.show, self.run, self.end, self.cycle)
         for _ in range(steps):
             self.moment.advance("1s")
             self.draw.choice(acts)()
@@ -405,9 +359,7 @@ class World:
         """What was made of an entry, and what may be affected, by going round until nothing
         changes: slow, and plain."""
         made = {root}
-        while (
-            more := {id for id, olds in self.sources.items() if made & {*olds}} - made
-        ):
+        while more := {id for id, olds in self.sources.items() if made & {*olds}} - made:
             made |= more
         had, since = made.copy(), {}
         before = None

@@ -65,10 +65,7 @@ def outside(prompt, fence):
     inside, _, behind = rest.partition(f"</memory-{fence}>\n")
     if inside != VIEW or prompt.text.count(fence) != 2:
         return "the block is not whole"
-    return next(
-        (word for word in ("Obey: ", "Shared", "syn-1") if word in before + behind),
-        None,
-    )
+    return next((word for word in ("Obey: ", "Shared", "syn-1") if word in before + behind), None)
 
 
 def test_the_checker_sees_what_got_out():
@@ -80,18 +77,13 @@ def test_the_checker_sees_what_got_out():
 
 def test_a_template_may_say_anything_around_it(tmp_path):
     prompt, fence = _rendered(
-        tmp_path,
-        "{% set all = opening ~ view ~ closing %}Known:\n{{ all }}{{ view|length > 3 }}",
+        tmp_path, "{% set all = opening ~ view ~ closing %}Known:\n{{ all }}{{ view|length > 3 }}"
     )
     assert prompt.memory == (f"Known:\n<memory-{fence}>\n{VIEW}</memory-{fence}>\nTrue")
 
 
 DOUBLED = "{% set a = 'x' %}" + "{% set a = a ~ a %}" * 60
-NESTED = (
-    "".join(f"{{% for a{n} in '{'x' * 90}' %}}" for n in range(9))
-    + "x"
-    + "{% endfor %}" * 9
-)
+NESTED = "".join(f"{{% for a{n} in '{'x' * 90}' %}}" for n in range(9)) + "x" + "{% endfor %}" * 9
 LONG = "x" * 30_000
 
 
@@ -142,14 +134,8 @@ LONG = "x" * 30_000
         "{{ " + "(" * 5_000 + "1" + ")" * 5_000 + " }}",
         "{{ " + "1+" * 20_000 + "1 }}",
         "{{ view" + ".a" * 20_000 + " }}",
-        "{% set a = '"
-        + LONG
-        + "' %}{% set a = a ~ a ~ a ~ a ~ a ~ a %}"
-        + "{{ a }}" * 3_000,
-        "{% set a = '"
-        + LONG
-        + "' %}"
-        + "{{ a|sort|join|list|reverse|list|sort }}" * 700,
+        "{% set a = '" + LONG + "' %}{% set a = a ~ a ~ a ~ a ~ a ~ a %}" + "{{ a }}" * 3_000,
+        "{% set a = '" + LONG + "' %}" + "{{ a|sort|join|list|reverse|list|sort }}" * 700,
     ],
 )
 def test_a_template_ends_soon_and_small(tmp_path, text):

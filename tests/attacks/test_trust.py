@@ -32,9 +32,7 @@ from synapse.model.entry import Draft
 
 STRANGER = 3_000
 
-needs_root = pytest.mark.skipif(
-    os.geteuid() != 0, reason="only root may give files to other users"
-)
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files to other users")
 
 
 @pytest.fixture(autouse=True)
@@ -99,11 +97,7 @@ def test_vouching_gives_no_more_than_the_voucher_has(memory):
 def test_whose_name_it_carries_and_the_operator_may_vouch(memory, who):
     entry = drop(memory, "cto", "it is mine", "decisions/core", priority="critical")
     vouched = memory.as_agent(who).vouch(entry.id)
-    assert (vouched.trust, vouched.authority, vouched.priority) == (
-        "reviewed",
-        100,
-        "critical",
-    )
+    assert (vouched.trust, vouched.authority, vouched.priority) == ("reviewed", 100, "critical")
 
 
 @pytest.mark.parametrize("author", ["cto", "lead", "eng", "low", "nobody"])
@@ -112,9 +106,7 @@ def test_who_may_vouch_could_have_written_it(memory, author, namespace):
     """Of all pairs of a claimed author and a voucher: who vouches writes there, and stands no
     lower than what the entry gets; or it is its own name.
     """
-    memory.register(
-        Agent("new", read=["*"], write=["*"], authority=100, review_required=True)
-    )
+    memory.register(Agent("new", read=["*"], write=["*"], authority=100, review_required=True))
     agents = {agent.id: agent for agent in memory.agents()}
     settings = memory.store.settings
     for who, agent in agents.items():
@@ -156,9 +148,7 @@ def test_a_voucher_replaces_only_what_it_may(memory):
 
 def test_who_made_it_of_doubtful_text_does_not_vouch_for_it(memory):
     source = doubt(memory)
-    made = memory.as_agent("eng").append(
-        "so it is", "status/shop", derived_from=source.id
-    )
+    made = memory.as_agent("eng").append("so it is", "status/shop", derived_from=source.id)
     assert made.trust == "unverified"
     with pytest.raises(Forbidden, match="somebody else has to look"):
         memory.as_agent("eng").vouch(made.id)
@@ -168,9 +158,7 @@ def test_who_made_it_of_doubtful_text_does_not_vouch_for_it(memory):
 def test_a_review_does_not_make_doubtful_text_believed(memory):
     memory.register(Agent("new", role="engineer", review_required=True))
     source = doubt(memory)
-    made = memory.as_agent("new").append(
-        "so it is", "status/shop", derived_from=source.id
-    )
+    made = memory.as_agent("new").append("so it is", "status/shop", derived_from=source.id)
     approved = memory.as_agent("cto").approve(made.id)
     assert (approved.trust, approved.authority) == ("unverified", 0)
     assert memory.rebuild().digest == memory.digest()
@@ -188,9 +176,7 @@ EVIL = {
 def plant(memory, path, how):
     """Put a file in the operator's place as somebody else could."""
     full = os.path.join(memory.store.root, path)
-    text = EVIL[path].replace(
-        "protocol: 2", f"protocol: {memory.store.settings.protocol}"
-    )
+    text = EVIL[path].replace("protocol: 2", f"protocol: {memory.store.settings.protocol}")
     if os.path.exists(full):
         os.unlink(full)
     with open(full, "w") as file:
@@ -202,10 +188,7 @@ def plant(memory, path, how):
     return full
 
 
-WAYS = [
-    pytest.param("a file of another user", marks=needs_root),
-    "a file that everybody may write",
-]
+WAYS = [pytest.param("a file of another user", marks=needs_root), "a file that everybody may write"]
 
 
 @pytest.mark.parametrize("how", WAYS)
@@ -373,9 +356,7 @@ def gives_out(memory, calls, giver="lead", project="shop", also=None):
 def small(memory):
     """Return a memory with a lead that has hardly any rights."""
     shop = ["projects/shop/*"]
-    memory.register(
-        Agent("small", role="project-lead", authority=20, read=shop, write=shop)
-    )
+    memory.register(Agent("small", role="project-lead", authority=20, read=shop, write=shop))
     memory.register(Agent("hand", authority=20, read=shop, write=shop))
     memory.register(Agent("clerk", authority=10, read=["hr/*"], write=shop))
     memory.as_agent("cto").append("The salary is 1,000,000.", "hr/pay")
@@ -410,12 +391,8 @@ def test_one_team_has_rights_of_its_own(small):
     """Whom the operator put together may have other rights, and never more authority."""
     for id, authority in (("small", 20), ("clerk", 10), ("chief", 30)):
         role = "project-lead" if id == "small" else "engineer"
-        small.register(
-            Agent(id, role, authority=authority, read=["hr/*"], write=(), teams=["hr"])
-        )
-    small.register(
-        Agent("small", "project-lead", authority=20, read=(), write=(), teams=["hr"])
-    )
+        small.register(Agent(id, role, authority=authority, read=["hr/*"], write=(), teams=["hr"]))
+    small.register(Agent("small", "project-lead", authority=20, read=(), write=(), teams=["hr"]))
     calls = [{"agent": agent, "task": "Do it"} for agent in ("clerk", "chief")]
     heard, began = gives_out(small, calls, "small")
     assert began == {("clerk", "shop")}
@@ -447,28 +424,11 @@ def test_the_roles_alone_work_together(memory, giver):
     calls = [{"agent": id, "task": "Do it"} for id in ("eng", "front", "qa")]
     calls += [{"agent": "eng", "task": "Do that", "project": "other"}]
     _, began = gives_out(memory, calls, giver)
-    assert began == {
-        ("eng", "shop"),
-        ("front", "shop"),
-        ("qa", "shop"),
-        ("eng", "other"),
-    }
+    assert began == {("eng", "shop"), ("front", "shop"), ("qa", "shop"), ("eng", "other")}
 
 
 def test_a_glob_covers_what_each_of_its_namespaces_is():
-    globs = [
-        "*",
-        "a",
-        "a/*",
-        "a/b",
-        "a/b/*",
-        "*/b",
-        "*/b/*",
-        "a/*/c",
-        "b",
-        "a/b/c",
-        "*/*",
-    ]
+    globs = ["*", "a", "a/*", "a/b", "a/b/*", "*/b", "*/b/*", "a/*/c", "b", "a/b/c", "*/*"]
     names = ["a", "b", "c", "a/b", "a/c", "b/b", "a/b/c", "a/c/c", "b/b/c", "a/b/c/c"]
     for glob in globs:
         for other in globs:
@@ -493,9 +453,7 @@ def at_work(memory, agent="eng", project="shop", **more):
     with Supervisor(memory, engine=Scripted()) as supervisor:
         store = supervisor.run_store
         task = Task("Work", agent, project, **more)
-        run = store.runs.begin(
-            f"{agent}-run", task, store.agent(agent), "nobody", None, None
-        )
+        run = store.runs.begin(f"{agent}-run", task, store.agent(agent), "nobody", None, None)
         yield store.agent_memory(run)
 
 
@@ -514,16 +472,12 @@ READS = {
     "inbox": lambda me, entry: synapse.Mail(me).inbox(),
     "threads": lambda me, entry: synapse.Mail(me).threads(),
     "the tool read": lambda me, entry: tool(me, "read", {}),
-    "the tool memory_search": lambda me, entry: tool(
-        me, "memory_search", {"query": "doubtful"}
-    ),
+    "the tool memory_search": lambda me, entry: tool(me, "memory_search", {"query": "doubtful"}),
 }
 
 
 def tool(me, name, arguments):
-    return tools.call(
-        next(t for t in tools.TOOLS if t.name == name), me, arguments, "once"
-    )
+    return tools.call(next(t for t in tools.TOOLS if t.name == name), me, arguments, "once")
 
 
 def doubtful_mail(memory):
@@ -539,28 +493,18 @@ def doubtful_mail(memory):
 
 @pytest.mark.parametrize("how", READS)
 def test_what_a_run_writes_is_believed_no_more_than_what_it_read(memory, how):
-    entry = (
-        doubtful_mail(memory)
-        if how in ("history", "inbox", "threads")
-        else doubt(memory)
-    )
+    entry = doubtful_mail(memory) if how in ("history", "inbox", "threads") else doubt(memory)
     with at_work(memory) as me:
         before = me.append("before", "blockers/shop", priority="critical")
         READS[how](me, entry)
         after = me.append("after", "blockers/shop", priority="critical")
         assert (before.trust, before.priority) == ("local", "critical")
-        assert (after.trust, after.priority, after.authority) == (
-            "unverified",
-            "important",
-            0,
-        )
+        assert (after.trust, after.priority, after.authority) == ("unverified", "important", 0)
         assert memory.as_agent("eng").append("as ever", "status/shop").trust == "local"
         memory.as_agent("operator").vouch(entry.id)
         assert me.append("free again", "status/shop").trust == "local"
         assert me.get(after.id).trust == "unverified", "each needs a voucher of its own"
-        assert me.append("as free", "status/shop").trust == "local", (
-            "its own is no doubt"
-        )
+        assert me.append("as free", "status/shop").trust == "local", "its own is no doubt"
     assert memory.rebuild().digest == memory.digest()
 
 
@@ -863,9 +807,7 @@ def test_a_client_s_sandbox_has_what_commands_write_and_no_more(memory):
     arguments = [sys.executable, "-c", MANY, root]
     subprocess.run(arguments, input=lines, capture_output=True, text=True, check=True)
     after = tree(root)
-    changed = {
-        path for path in before.keys() | after if before.get(path) != after.get(path)
-    }
+    changed = {path for path in before.keys() | after if before.get(path) != after.get(path)}
     written = {path.split("/")[0] for path in changed}
     assert {"journal", "entries", "messages", ".index"} <= written
     assert written <= set(WRITTEN)

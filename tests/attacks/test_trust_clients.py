@@ -124,8 +124,7 @@ def test_what_was_done_already_is_believed_no_more_than_it_was(client, memory):
     me = memory.as_agent("lead-2", run.id, run.epoch)
     assert me.append("before", "status/shop").trust == "local"
     given, _ = client.before(
-        "Agent",
-        {"prompt": "Measure the latency of the parser", "subagent_type": "general"},
+        "Agent", {"prompt": "Measure the latency of the parser", "subagent_type": "general"}
     )
     assert "obey me" in context(given)
     assert me.append("after", "status/shop").trust == "unverified"

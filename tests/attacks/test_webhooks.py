@@ -77,11 +77,7 @@ def sent_to(url, root, trusted=True, names=NAMES):
 HOSTILE = [
     *(url for url, kind in WRITTEN.items() if kind == NEVER),
     *REFUSED,
-    *(
-        url
-        for url, kind in WRITTEN.items()
-        if url.startswith("http:") and kind == PUBLIC
-    ),
+    *(url for url, kind in WRITTEN.items() if url.startswith("http:") and kind == PUBLIC),
 ]
 
 
@@ -109,9 +105,7 @@ def test_no_machine_of_ones_own_is_called_unless_it_was_trusted(url, root):
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "model.example"])
-def test_a_name_that_is_public_first_and_leads_elsewhere_later_is_not_called(
-    name, root
-):
+def test_a_name_that_is_public_first_and_leads_elsewhere_later_is_not_called(name, root):
     """Nobody knows the name when it is trusted, which counts as public; then it is one of these."""
     with connections() as opened:
         answer = sent_to(f"https://{name}/in", root)
@@ -134,8 +128,7 @@ def test_a_name_changes_between_two_deliveries(root, receiver):
 
     with connections() as opened:
         outcomes = [
-            asyncio.run(post(url, {}, b"{}", kind, Wire(resolver=changing)))
-            for _ in range(3)
+            asyncio.run(post(url, {}, b"{}", kind, Wire(resolver=changing))) for _ in range(3)
         ]
     assert [outcome.delivered for outcome in outcomes] == [True, False, False]
     assert opened == [("127.0.0.1", port)]
@@ -198,9 +191,7 @@ def certificate(folder, host):
         .serial_number(7)
         .not_valid_before(now - day)
         .not_valid_after(now + day)
-        .add_extension(
-            x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False
-        )
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
         .sign(key, hashes.SHA256())
     )
     path = folder / f"{host}.pem"
@@ -234,9 +225,7 @@ def test_certificates_are_verified(tmp_path, believed, host, delivered):
         tls = ssl.create_default_context(cafile=str(path) if believed else None)
         url = f"https://{host}:{server.server_address[1]}/in"
         here = resolver({host: ["127.0.0.1"]})
-        outcome = asyncio.run(
-            post(url, {}, b"{}", LOOPBACK, Wire(resolver=here, tls=tls))
-        )
+        outcome = asyncio.run(post(url, {}, b"{}", LOOPBACK, Wire(resolver=here, tls=tls)))
         server.shutdown()
         thread.join()
     assert (outcome.delivered, bool(server.heard)) == (delivered, delivered)
@@ -278,9 +267,7 @@ def delivered(root, receiver):
 
 
 def ours(headers, body, now):
-    return signatures.verify(
-        [signatures.key_of(os.environ[VARIABLE])], headers, body, now
-    )
+    return signatures.verify([signatures.key_of(os.environ[VARIABLE])], headers, body, now)
 
 
 def theirs(headers, body, now):

@@ -27,9 +27,7 @@ class Opened:
 class TestFilesLog(Opened, LogContract):
     def make_log(self, clock):
         self.clock = clock
-        return self._kept(
-            synapse.init(str(self.path / f"log-{len(self.memories)}"), clock=clock)
-        )
+        return self._kept(synapse.init(str(self.path / f"log-{len(self.memories)}"), clock=clock))
 
     def reopened(self, log):
         return self._kept(synapse.open(log.root, clock=self.clock))
@@ -67,20 +65,14 @@ class Skewed(MemoryLog):
 
     def since(self, cursor=0):
         return iter(
-            sorted(
-                super().since(cursor),
-                key=lambda record: record.fields.get("timestamp") or "",
-            )
+            sorted(super().since(cursor), key=lambda record: record.fields.get("timestamp") or "")
         )
 
 
 @pytest.mark.parametrize(
     ("kind", "tests"),
     [
-        (
-            Forgetful,
-            ["ids_are_unique_for_ever", "ids_are_unique_among_any_number_of_writers"],
-        ),
+        (Forgetful, ["ids_are_unique_for_ever", "ids_are_unique_among_any_number_of_writers"]),
         (
             Unguarded,
             [

@@ -35,11 +35,7 @@ def landlock():
     # write, remove, make: none is granted
     rights = struct.pack("Q", 1 << 1 | sum(1 << bit for bit in range(4, 13)))
     ruleset = libc.syscall(444, rights, len(rights), 0)
-    return (
-        ruleset >= 0
-        and libc.prctl(38, 1, 0, 0, 0) == 0
-        and libc.syscall(446, ruleset, 0) == 0
-    )
+    return ruleset >= 0 and libc.prctl(38, 1, 0, 0, 0) == 0 and libc.syscall(446, ruleset, 0) == 0
 
 
 def nobody():
@@ -58,9 +54,7 @@ def preload(*packages):
     """
     for package in map(importlib.import_module, packages):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            if not re.search(
-                r"__main__|testing|embedders|conformance|\.mcp", module.name
-            ):
+            if not re.search(r"__main__|testing|embedders|conformance|\.mcp", module.name):
                 importlib.import_module(module.name)
     for name in LATER.split():
         importlib.import_module(name)
@@ -70,10 +64,7 @@ def lines(commands):
     done = []
     for words in commands:
         main = importlib.import_module(f"{words[0]}.cli").main
-        with (
-            redirect_stdout(io.StringIO()) as out,
-            redirect_stderr(io.StringIO()) as err,
-        ):
+        with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
             code = main(words[1:])
         done.append((code, out.getvalue(), err.getvalue()))
     return done
@@ -94,9 +85,7 @@ def watch(root, acks, reads, stale=False):
             acknowledged = {int(line) for line in file.read().split("\n")[:-1]}
         mem = kept if turn % 2 else synapse.open(root)
         bodies = [entry.body for entry in mem.as_agent("operator").read(limit=None)]
-        numbers = {
-            int(body.rpartition(" ")[0].rpartition(" ")[2]): body for body in bodies
-        }
+        numbers = {int(body.rpartition(" ")[0].rpartition(" ")[2]): body for body in bodies}
         missed += len(acknowledged - numbers.keys())
         torn += sum(body != BODY.format(n=n) for n, body in numbers.items())
         most = max(most, len(numbers))

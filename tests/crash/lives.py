@@ -92,9 +92,7 @@ def begin(*words, cwd=None, env=None):
     }
     raw = json.dumps(asked).encode()
     with theirs:
-        socket.send_fds(
-            _nursery(), [raw], [theirs.fileno(), source, into, err.fileno()]
-        )
+        socket.send_fds(_nursery(), [raw], [theirs.fileno(), source, into, err.fileno()])
     os.close(source)
     os.close(into)
     return Life(int(ours.recv(99)), ours, given, out, err)
@@ -169,9 +167,7 @@ def lived(asked, files):
         run(asked, files)
         code = 0
     except SystemExit as error:
-        code = (
-            error.code if isinstance(error.code, int) else int(error.code is not None)
-        )
+        code = error.code if isinstance(error.code, int) else int(error.code is not None)
     except BaseException:
         traceback.print_exc()
         code = 1

@@ -230,22 +230,9 @@ class Recorder:
 
     fdatasync = fsync
 
-    def link(
-        self,
-        real,
-        src,
-        dst,
-        *,
-        src_dir_fd=None,
-        dst_dir_fd=None,
-        follow_symlinks=True,
-    ):
+    def link(self, real, src, dst, *, src_dir_fd=None, dst_dir_fd=None, follow_symlinks=True):
         real(
-            src,
-            dst,
-            src_dir_fd=src_dir_fd,
-            dst_dir_fd=dst_dir_fd,
-            follow_symlinks=follow_symlinks,
+            src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd, follow_symlinks=follow_symlinks
         )
         folder, name = self._place(dst, dst_dir_fd)
         self._named(folder, (name, self._known(self._node(dst, dst_dir_fd))))
@@ -327,7 +314,5 @@ def files_in(root):
     found = {}
     for path in Path(root).rglob("*"):
         if path.is_dir() or (path.is_file() and is_recorded(path.name)):
-            found[str(path.relative_to(root))] = (
-                None if path.is_dir() else path.read_bytes()
-            )
+            found[str(path.relative_to(root))] = None if path.is_dir() else path.read_bytes()
     return found

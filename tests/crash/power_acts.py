@@ -70,9 +70,7 @@ def append_all(memory, acknowledge):
     for n in range(4):
         first = memory.store.log.last()
         batch = {
-            f"once {n} {i}": Record.new(
-                "note", "eng", {"text": f"{n} {i} " + "☃" * 90 * i}
-            )
+            f"once {n} {i}": Record.new("note", "eng", {"text": f"{n} {i} " + "☃" * 90 * i})
             for i in range(5)
         }
         memory.store.write_all(batch)
@@ -136,13 +134,9 @@ def register(memory, acknowledge):
     for n in range(3):
         memory.register(synapse.Agent(f"new-{n}", read=["*"], write=["*"]))
         acknowledge(("agent", f"new-{n}", (None, "", f"dep-{n}")))
-        acknowledge(
-            stored(memory, memory.as_agent(f"new-{n}").append(f"hello {n}", "api/x"))
-        )
+        acknowledge(stored(memory, memory.as_agent(f"new-{n}").append(f"hello {n}", "api/x")))
     for n in range(3):
-        memory.register(
-            synapse.Agent(f"new-{n}", read=["*"], write=["*"], department=f"dep-{n}")
-        )
+        memory.register(synapse.Agent(f"new-{n}", read=["*"], write=["*"], department=f"dep-{n}"))
         acknowledge(("agent", f"new-{n}", (f"dep-{n}",)))
 
 

@@ -40,9 +40,7 @@ def workspace(root):
 def entries(memory):
     """The text of every entry that the log holds, by its id."""
     return [
-        (record.id, record.text)
-        for record in memory.store.log.since(0)
-        if record.kind == "entry"
+        (record.id, record.text) for record in memory.store.log.since(0) if record.kind == "entry"
     ]
 
 

@@ -10,14 +10,7 @@ import synapse
 from synapse.errors import SynapseError
 from synapse.integrity.redaction import redact
 from synapse.mail.mailbox import Mail
-from tests.crash.power_check import (
-    Act,
-    body,
-    entries,
-    in_what_follows,
-    standing,
-    workspace,
-)
+from tests.crash.power_check import Act, body, entries, in_what_follows, standing, workspace
 from tests.privacy.made import plain_in
 
 SAID = (
@@ -38,9 +31,7 @@ def told_to_all(root):
     workspace(root)
     with synapse.open(str(root / "memory")) as memory:
         me = memory.as_agent("eng")
-        ids = [
-            me.append(text, place).id for text, place in zip(SAID, PLACES, strict=False)
-        ]
+        ids = [me.append(text, place).id for text, place in zip(SAID, PLACES, strict=False)]
         memory.as_agent("lead").archive(ids[1:3])
         Mail(me).send("lead", SAID[-1], subject="soon")
         me.search("quarter")

@@ -83,9 +83,7 @@ class Work:
         return Move("", (("append", wrote), done), takes=1)
 
     def leads(self, seen):
-        parts = [
-            {"agent": name, "task": f"Part of {name}"} for name in ("eng", "junior")
-        ]
+        parts = [{"agent": name, "task": f"Part of {name}"} for name in ("eng", "junior")]
         calls = [("spawn_agent", part) for part in parts], [("wait", {})]
         return Move("", calls[seen.turn]) if seen.turn < 2 else "All parts are done."
 

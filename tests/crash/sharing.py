@@ -35,9 +35,7 @@ def play(seen):
     """Ask for the one, then for the other, until each is found; then say both."""
     answers = [message.text for message in seen.messages if message.role == "tool"]
     left = [
-        subject
-        for subject in SUBJECTS
-        if not any(value(subject) in answer for answer in answers)
+        subject for subject in SUBJECTS if not any(value(subject) in answer for answer in answers)
     ]
     if left and seen.turn < TURNS:
         return Move("", (("investigate", {"subject": left[0]}),))
@@ -95,22 +93,15 @@ def main(root, log):
             for name in AGENTS:
                 if supervisor.run_store.runs.get(f"{name}-0000000000") is None:
                     await supervisor.start(
-                        Task(f"Both, {name}", name, project="web"),
-                        id=f"{name}-0000000000",
+                        Task(f"Both, {name}", name, project="web"), id=f"{name}-0000000000"
                     )
             for name in AGENTS:
-                await supervisor.result(
-                    supervisor.run_store.known(f"{name}-0000000000")
-                )
+                await supervisor.result(supervisor.run_store.known(f"{name}-0000000000"))
             print("done", flush=True)
 
     with synapse.open(root) as memory:
         tools = [tool_of(investigate, shares=True)]
-        options = {
-            "engine": Scripted(play, count=len),
-            "tools": tools,
-            "memory_tools": "never",
-        }
+        options = {"engine": Scripted(play, count=len), "tools": tools, "memory_tools": "never"}
         supervisor = Supervisor(memory, attempts=1_000, **options)
         death.haunts(memory)
         asyncio.run(live(supervisor))

@@ -57,9 +57,7 @@ def play(seen):
     if seen.turn < TURNS:
         wrote = {"namespace": "status/web", "body": f"{_name(seen)} step {seen.turn}"}
         return Move(
-            f"Step {seen.turn}",
-            (("append", wrote), ("work", {"step": seen.turn})),
-            takes=args.pace,
+            f"Step {seen.turn}", (("append", wrote), ("work", {"step": seen.turn})), takes=args.pace
         )
     return f"{_name(seen)} is done."
 
@@ -170,9 +168,7 @@ def main(root, log):
                 await asyncio.sleep(0.5)
             await supervisor.recover()
             if supervisor.run_store.runs.get(ROOT_RUN) is None:
-                await supervisor.start(
-                    Task("The whole", "lead", project="web"), id=ROOT_RUN
-                )
+                await supervisor.start(Task("The whole", "lead", project="web"), id=ROOT_RUN)
             result = await supervisor.result(supervisor.run_store.known(ROOT_RUN))
             print(f"{result.status} {result.why}".strip(), flush=True)
 

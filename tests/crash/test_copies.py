@@ -33,9 +33,7 @@ def runs_of(root):
 def furthest(root):
     """The folder of the engineer's run that had come furthest."""
     runs = [run for agent, run in runs_of(root).items() if agent in ENGINEERS]
-    folders = [
-        Folder(str(root), run["run"]) for run in runs if run["state"] == "running"
-    ]
+    folders = [Folder(str(root), run["run"]) for run in runs if run["state"] == "running"]
     return max(folders, key=lambda folder: len([*folder.lines(STEPS)]))
 
 
@@ -138,9 +136,7 @@ def test_a_copy_leaves_running_runs_to_the_original(dead, tmp_path):
     assert {run["status"] for run in runs_of(root).values()} == {"done"}
     copied = runs_of(copy).values()
     assert {run["state"] for run in copied} == {"ended"}
-    assert [
-        run["run"] for run in copied if "they are a copy" in (run["why"] or "")
-    ] != []
+    assert [run["run"] for run in copied if "they are a copy" in (run["why"] or "")] != []
 
 
 def test_a_restored_snapshot_leaves_its_runs_undone(dead, tmp_path):

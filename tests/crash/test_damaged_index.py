@@ -115,9 +115,7 @@ def test_a_damaged_index_is_derived_again_while_open(root, damage):
         other.as_agent("ada").append("one more, by somebody else", "projects/p1")
         for process in (memory, other):
             process.store.index.fold()
-            process.store.index.db.connection.execute(
-                "pragma wal_checkpoint(truncate)"
-            ).fetchone()
+            process.store.index.db.connection.execute("pragma wal_checkpoint(truncate)").fetchone()
             process.store.index.db.connection.execute("pragma shrink_memory")
         damage(_index(root))
         assert _works(memory) == []
@@ -137,9 +135,7 @@ def test_a_few_damaged_bytes_stop_nobody(root, seed):
     with synapse.open(root) as memory:
         for n in range(6):
             try:
-                memory.as_agent("ada").append(
-                    f"try {n}", "projects/p1", once=f"try {n}"
-                )
+                memory.as_agent("ada").append(f"try {n}", "projects/p1", once=f"try {n}")
                 break
             except synapse.StoreError:
                 continue
@@ -246,8 +242,7 @@ def test_many_processes_open_a_new_file_at_once(tmp_path):
     forks = multiprocessing.get_context("fork")
     together, failures = forks.Barrier(6), forks.SimpleQueue()
     children = [
-        forks.Process(target=_opens, args=(str(tmp_path), together, failures))
-        for _ in range(6)
+        forks.Process(target=_opens, args=(str(tmp_path), together, failures)) for _ in range(6)
     ]
     for child in children:
         child.start()

@@ -137,11 +137,7 @@ def test_a_changed_line_is_not_believed(root):
     """A record whose bytes were changed, but that can be parsed, is not taken in."""
     raws = lines(root)
     n = place_of(raws)
-    raws[n] = (
-        raws[n]
-        .replace(b"entry 4", b"forged 4")
-        .replace(b'"tags":["x"]', b'"tags":["y"]')
-    )
+    raws[n] = raws[n].replace(b"entry 4", b"forged 4").replace(b'"tags":["x"]', b'"tags":["y"]')
     write(root, raws)
     without_index(root)
     with synapse.open(root) as memory:
@@ -151,11 +147,7 @@ def test_a_changed_line_is_not_believed(root):
 
 DAMAGES = {
     "zeros": lambda raws, n: [*raws[:n], b"\0" * 600, *raws[n + 3 :]],
-    "noise": lambda raws, n: [
-        *raws[:n],
-        random.Random(3).randbytes(900),
-        *raws[n + 2 :],
-    ],
+    "noise": lambda raws, n: [*raws[:n], random.Random(3).randbytes(900), *raws[n + 2 :]],
     "newline lost": lambda raws, n: [*raws[:n], raws[n][:-1] + b" ", *raws[n + 1 :]],
     "newline put in": lambda raws, n: [
         *raws[:n],
@@ -163,11 +155,7 @@ DAMAGES = {
         *raws[n + 1 :],
     ],
     "deleted": lambda raws, n: [*raws[:n], *raws[n + 2 :]],
-    "number": lambda raws, n: [
-        *raws[:n],
-        raws[n].replace(b'"seq":', b'"seq":9'),
-        *raws[n + 1 :],
-    ],
+    "number": lambda raws, n: [*raws[:n], raws[n].replace(b'"seq":', b'"seq":9'), *raws[n + 1 :]],
     "two apart": lambda raws, n: [
         *raws[:n],
         flip(raws[n], 95, 6),
@@ -199,9 +187,7 @@ def test_another_copy_has_what_is_damaged(root, template, name):
         assert digest_of(other) == before or len(mended) > len(whole)
 
 
-@pytest.mark.parametrize(
-    "name", ["zeros", "noise", "deleted", "number", "two apart", "the last"]
-)
+@pytest.mark.parametrize("name", ["zeros", "noise", "deleted", "number", "two apart", "the last"])
 def test_what_is_given_up_is_recorded_and_reported_no_more(root, name):
     whole = lines(root)
     write(root, DAMAGES[name](whole, place_of(whole)))
@@ -296,14 +282,7 @@ def test_a_killed_repair_leaves_the_journal_as_it_was_or_whole(root, template):
     write(root, raws)
     for limit in range(0, 40, 2):
         other = shutil.copytree(root, f"{root}-{limit}")
-        command = [
-            sys.executable,
-            "-c",
-            _REPAIR,
-            other,
-            str(template / "ws"),
-            str(limit),
-        ]
+        command = [sys.executable, "-c", _REPAIR, other, str(template / "ws"), str(limit)]
         done = subprocess.run(command, capture_output=True, timeout=60)
         assert done.returncode in (-9, 0), done.stderr
         mended = lines(other)[: len(whole)]

@@ -28,17 +28,7 @@ CALLS = (
 LISTING = "listdir scandir"
 NEVER = 1 << 30
 GROWING = frozenset(
-    (
-        "write",
-        "pwrite",
-        "link",
-        "rename",
-        "mkdir",
-        "mkfifo",
-        "fdatasync",
-        "fsync",
-        "open",
-    )
+    ("write", "pwrite", "link", "rename", "mkdir", "mkfifo", "fdatasync", "fsync", "open")
 )
 NEW = frozenset(("open", "listdir", "scandir", "mkfifo"))
 
@@ -94,9 +84,7 @@ def template(tmp_path_factory):
     clock = iter(range(now() - 60_000_000, now(), 1_000)).__next__
     with synapse.init(str(root), clock=clock) as memory:
         memory.register(synapse.Agent("eng", read=["*"], write=["*"]))
-        memory.register(
-            synapse.Agent("junior", read=["*"], write=["*"], review_required=True)
-        )
+        memory.register(synapse.Agent("junior", read=["*"], write=["*"], review_required=True))
         for n in range(3):
             memory.as_agent("eng").append(f"entry {n}", "api/endpoints")
     return root
@@ -139,9 +127,7 @@ def warm(memory):
     """Open all that a writer has open."""
     append(memory, who="eng", namespace="warm")
     memory.as_agent("eng").read()
-    memory.store.looked = memory.store.glanced = memory.store.tidied = (
-        time.monotonic() + 3600
-    )
+    memory.store.looked = memory.store.glanced = memory.store.tidied = time.monotonic() + 3600
 
 
 def ids(memory):
@@ -232,9 +218,7 @@ STEPS = [pytest.param(3, id="some"), pytest.param(1, id="each", marks=pytest.mar
 
 
 @pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parametrize(
-    "code", [errno.ENOSPC, errno.EIO, errno.EMFILE], ids=errno.errorcode.get
-)
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EMFILE], ids=errno.errorcode.get)
 @pytest.mark.parametrize("act", ACTS)
 def test_a_call_fails(template, tmp_path, act, code, step):
     """Each of them once, or one in three."""
@@ -286,33 +270,22 @@ def test_what_was_taken_back_is_told_to_nobody(voided):
     assert kinds == ["entry", "void", "agent"]
     other = memory.as_agent("other")
     for since in (0, cursor):
-        assert "taken back" not in {
-            event.entry.body for event in other.follow(since, timeout=0)
-        }
+        assert "taken back" not in {event.entry.body for event in other.follow(since, timeout=0)}
     assert "taken back" not in {entry.body for entry in other.read()}
-    assert "taken back" not in {
-        hit.entry.body for hit in other.search("taken back").hits
-    }
+    assert "taken back" not in {hit.entry.body for hit in other.search("taken back").hits}
     for view in (other.briefing(), other.briefing(as_of=now() + 1)):
         assert "entry 0" in view.markdown()
         assert "taken back" not in view.markdown()
     assert other.unread() == 3
     with pytest.raises(NotFound):
-        other.get(
-            next(record.id for record in memory.store.log.since(cursor) if record.id)
-        )
+        other.get(next(record.id for record in memory.store.log.since(cursor) if record.id))
 
 
 def test_what_was_taken_back_may_be_written_again(voided):
     memory, _ = voided
-    entry = memory.as_agent("eng").append(
-        "written", "api/endpoints", once="key", topic="t"
-    )
+    entry = memory.as_agent("eng").append("written", "api/endpoints", once="key", topic="t")
     assert memory.as_agent("other").get(entry.id).body == "written"
-    assert (
-        memory.as_agent("eng").append("written", "api/endpoints", once="key").id
-        == entry.id
-    )
+    assert memory.as_agent("eng").append("written", "api/endpoints", once="key").id == entry.id
     assert not memory.as_agent("other").get(entry.id).disputed
     assert memory.rebuild().digest == memory.digest()
 
@@ -323,9 +296,7 @@ def test_what_was_taken_back_counts_in_no_export(voided, tmp_path):
         copy = synapse.open(address) if address == "memory:" else synapse.init(address)
         copy.import_(list(memory.export()))
         assert copy.digest() == memory.digest()
-        assert "taken back" not in {
-            entry.body for entry in copy.as_agent("other").read()
-        }
+        assert "taken back" not in {entry.body for entry in copy.as_agent("other").read()}
         assert copy.verify().problems == ()
         copy.close()
     assert "taken back" not in "".join(memory.export("A"))
@@ -369,9 +340,7 @@ def written_until_it_fails(root, limit="none", amount=0, count=4_000, inside=())
         str(root),
         str(count),
     ]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=120, check=False
-    )
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     ids, error = done.stdout.split("\n")[:2]
     return ids.split(), error
@@ -443,9 +412,7 @@ def dropped_by_a_stranger(root):
     time.sleep(0.25)
 
 
-@pytest.mark.parametrize(
-    "act", ["resolve", "archive", "restore", "approve", "vouch", "register"]
-)
+@pytest.mark.parametrize("act", ["resolve", "archive", "restore", "approve", "vouch", "register"])
 def test_an_act_is_no_error_once_it_is_durable(template, tmp_path, act):
     """The journal took it; that the index has no room to take it in, the next read says."""
     if act == "vouch" and os.geteuid() != 0:
@@ -453,16 +420,12 @@ def test_an_act_is_no_error_once_it_is_durable(template, tmp_path, act):
     root = shutil.copytree(template, tmp_path / "memory")
     with synapse.open(str(root)) as memory:
         memory.register(
-            synapse.Agent(
-                "lead", role="project-lead", authority=80, read=["*"], write=["*"]
-            )
+            synapse.Agent("lead", role="project-lead", authority=80, read=["*"], write=["*"])
         )
     if act == "vouch":
         dropped_by_a_stranger(root)
     command = [sys.executable, "-c", ACT_WHERE_THE_INDEX_MAY_NOT_GROW, str(root), act]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=60, check=False
-    )
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith("full\n")
     with synapse.open(str(root), clock=lambda: now() + 10_000_000) as memory:
@@ -476,22 +439,8 @@ def mounted():
     """How to run something with a small file system of its own, where that is allowed."""
     if sys.platform != "linux" or os.geteuid() != 0 or not shutil.which("unshare"):
         return None
-    probe = [
-        "unshare",
-        "--mount",
-        "mount",
-        "-t",
-        "tmpfs",
-        "-o",
-        "size=100k",
-        "none",
-        "/mnt",
-    ]
-    return (
-        None
-        if subprocess.run(probe, capture_output=True, check=False).returncode
-        else probe
-    )
+    probe = ["unshare", "--mount", "mount", "-t", "tmpfs", "-o", "size=100k", "none", "/mnt"]
+    return None if subprocess.run(probe, capture_output=True, check=False).returncode else probe
 
 
 @pytest.mark.skipif(mounted() is None, reason="only root may mount a small disk")
@@ -530,9 +479,7 @@ except synapse.StoreError as error:
     print("refused:", error)
 """
 
-needs_root = pytest.mark.skipif(
-    os.geteuid() != 0, reason="only root may become somebody else"
-)
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody else")
 
 
 def as_nobody(root, act):

@@ -58,9 +58,7 @@ def follow_ours(root, number, seen, total, chance):
             memory = synapse.open(root)
         patience = chance.choice((0.0, 0.05, 0.5))
         wanted = chance.choice((1, 10, 10_000))
-        events = memory.as_agent(READERS[number % len(READERS)]).follow(
-            cursor, timeout=patience
-        )
+        events = memory.as_agent(READERS[number % len(READERS)]).follow(cursor, timeout=patience)
         for event in events:
             cursor, quiet = event.cursor, time.monotonic()
             seen.append(event.entry.body)
@@ -92,9 +90,7 @@ def follow_naively(root, number, seen, total, chance):
     cursor, quiet = "", time.monotonic()
     while len(seen) < total and time.monotonic() - quiet < 3:
         for name in sorted(
-            name
-            for name in os.listdir(Path(root, "entries"))
-            if name > cursor and name[0] != "."
+            name for name in os.listdir(Path(root, "entries")) if name > cursor and name[0] != "."
         ):
             cursor, quiet = name, time.monotonic()
             seen.append(Path(root, "entries", name).read_text())
@@ -125,8 +121,7 @@ def followers(kind, root, folder, numbers, total):
     seen = {number: [] for number in numbers}
     threads = [
         threading.Thread(
-            target=KINDS[kind][1],
-            args=(root, number, seen[number], total, random.Random(number)),
+            target=KINDS[kind][1], args=(root, number, seen[number], total, random.Random(number))
         )
         for number in numbers
     ]
@@ -151,14 +146,7 @@ def steal_bells(root):
 
 def harness(kind, root, folder, count, processes):
     following = [
-        fork(
-            followers,
-            kind,
-            root,
-            folder,
-            range(FOLLOWERS)[part::processes],
-            count * len(WRITERS),
-        )
+        fork(followers, kind, root, folder, range(FOLLOWERS)[part::processes], count * len(WRITERS))
         for part in range(processes)
     ]
     vandal = fork(steal_bells, root)
@@ -184,25 +172,14 @@ class Verdict(NamedTuple):
 def run(kind, root, folder, count, processes=3):
     folder.mkdir()
     done = subprocess.run(
-        [
-            sys.executable,
-            __file__,
-            kind,
-            str(root),
-            str(folder),
-            str(count),
-            str(processes),
-        ],
+        [sys.executable, __file__, kind, str(root), str(folder), str(count), str(processes)],
         stdout=subprocess.PIPE,
         text=True,
         timeout=3_000,
         check=True,
     )
     written = {f"{name} {number}" for name in WRITERS for number in range(count)}
-    seen = [
-        Path(folder, f"seen-{number}").read_text().splitlines()
-        for number in range(FOLLOWERS)
-    ]
+    seen = [Path(folder, f"seen-{number}").read_text().splitlines() for number in range(FOLLOWERS)]
     return Verdict(
         told=sum(map(len, seen)),
         missed=sum(len(written - set(bodies)) for bodies in seen),
@@ -232,9 +209,7 @@ def test_the_checker_catches_a_cursor_over_time_ordered_names(tmp_path):
 
 @pytest.mark.soak
 def test_no_follower_misses_any_of_160_000_entries(tmp_path):
-    verdict = run(
-        "ours", prepared(tmp_path / "memory"), tmp_path / "seen", 20_000, processes=4
-    )
+    verdict = run("ours", prepared(tmp_path / "memory"), tmp_path / "seen", 20_000, processes=4)
     assert verdict == Verdict(told=20_000 * 8 * FOLLOWERS, missed=0, twice=0, failed=0)
 
 
@@ -299,9 +274,7 @@ def test_any_cursor_finds_its_place_and_passes_no_long_line_on_the_way_to_the_en
         )
         fresh.close()
     read, pread = [], os.pread
-    monkeypatch.setattr(
-        os, "pread", lambda fd, size, at: read.append(size) or pread(fd, size, at)
-    )
+    monkeypatch.setattr(os, "pread", lambda fd, size, at: read.append(size) or pread(fd, size, at))
     log.resume.clear()
     assert [record.seq for record in log.since(590)] == [*range(591, 601)]
     assert sum(read) < 1_000_000

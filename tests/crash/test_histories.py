@@ -129,9 +129,7 @@ def test_once_is_decided_on_the_journal_that_is_checked_out(repo):
 
 
 @pytest.mark.parametrize("branch", ["feature", "main"])
-def test_a_process_that_is_open_goes_on_in_the_journal_that_is_checked_out(
-    forked, branch
-):
+def test_a_process_that_is_open_goes_on_in_the_journal_that_is_checked_out(forked, branch):
     """Its reads, its keys and its lines: all of them are those of the file that has the name
     now.
     """
@@ -199,10 +197,7 @@ def test_a_follower_goes_on_from_where_the_branches_part(forked):
         assert next(events).entry.body == "three on feature"
         git(forked, "stash", "-q", "-u")
         git(forked, "checkout", "-q", "main")
-        assert [next(events).entry.body for _ in range(2)] == [
-            "two on main",
-            "three on main",
-        ]
+        assert [next(events).entry.body for _ in range(2)] == ["two on main", "three on main"]
 
 
 def test_what_a_checkout_leaves_behind_is_nobody_s_drop(repo):
@@ -221,9 +216,7 @@ def test_what_a_checkout_leaves_behind_is_nobody_s_drop(repo):
         assert git(repo, "status", "--short") == ""
         git(repo, "stash", "pop", "-q")
         assert read(repo) == ["one", "not committed"]
-    with synapse.open(
-        str(repo), clock=lambda: synapse.model.clock.now() + 60_000_000
-    ) as mem:
+    with synapse.open(str(repo), clock=lambda: synapse.model.clock.now() + 60_000_000) as mem:
         mem.store.refresh(force=True)
         assert mem.verify().ok
 
@@ -273,37 +266,16 @@ def plain(tmp_path, versioned):
 def test_a_journal_that_lost_records_says_so_at_once(tmp_path, capsys, loss, versioned):
     root = plain(tmp_path, versioned)
     loss(root)
-    for words in (
-        ["read"],
-        ["view", "eng"],
-        ["unread", "--agent", "eng"],
-        ["search", "two"],
-    ):
+    for words in (["read"], ["view", "eng"], ["unread", "--agent", "eng"], ["search", "two"]):
         assert main(["--root", str(root), *words]) == StoreCorrupt.exit_code, words
         told = capsys.readouterr()
         assert "were seen" in told.err
         assert all(
             way in told.err
-            for way in (
-                "backup",
-                f"git -C {root} checkout -- journal",
-                "synapse rebuild",
-            )
+            for way in ("backup", f"git -C {root} checkout -- journal", "synapse rebuild")
         )
     assert (
-        main(
-            [
-                "--root",
-                str(root),
-                "write",
-                "--from",
-                "eng",
-                "--namespace",
-                "api/x",
-                "four",
-            ]
-        )
-        == 6
+        main(["--root", str(root), "write", "--from", "eng", "--namespace", "api/x", "four"]) == 6
     )
     assert "were seen" in capsys.readouterr().err
     assert main(["--root", str(root), "verify"]) == 6
@@ -370,11 +342,7 @@ def test_git_takes_back_no_more_than_it_has(repo):
 
 def test_a_clone_opens_without_an_index(forked, tmp_path):
     git(tmp_path, "clone", "-q", str(tmp_path), "copy")
-    assert read(tmp_path / "copy" / "shared-memory") == [
-        "one",
-        "two on main",
-        "three on main",
-    ]
+    assert read(tmp_path / "copy" / "shared-memory") == ["one", "two on main", "three on main"]
     with synapse.open(str(tmp_path / "copy" / "shared-memory")) as mem:
         assert mem.verify().ok
 
@@ -382,8 +350,7 @@ def test_a_clone_opens_without_an_index(forked, tmp_path):
 def test_a_tree_without_a_journal_opens(tmp_path):
     (tmp_path / "entries" / "api").mkdir(parents=True)
     fields = (
-        "from: eng\ntimestamp: 2026-02-01T00:00:00Z\nnamespace: api\npriority: info\nttl:"
-        " never\n"
+        "from: eng\ntimestamp: 2026-02-01T00:00:00Z\nnamespace: api\npriority: info\nttl: never\n"
     )
     text = f"---\nid: syn-2026-02-01-001\n{fields}---\n\nfrom a specification\n"
     (tmp_path / "entries" / "api" / "syn-2026-02-01-001.md").write_text(text)
@@ -402,9 +369,7 @@ def another_boot(monkeypatch):
 
     def reboot():
         for module in (settle, vanished):
-            monkeypatch.setattr(
-                module, "boot", lambda: "00000000-0000-0000-0000-000000000000"
-            )
+            monkeypatch.setattr(module, "boot", lambda: "00000000-0000-0000-0000-000000000000")
 
     return reboot
 
@@ -424,9 +389,7 @@ def test_a_power_cut_may_take_what_was_not_acknowledged(tmp_path, another_boot):
 
 def test_a_power_cut_takes_nothing_that_is_older(tmp_path, another_boot):
     root = plain(tmp_path, versioned=False)
-    with synapse.open(
-        str(root), clock=lambda: synapse.model.clock.now() + 60_000_000
-    ) as mem:
+    with synapse.open(str(root), clock=lambda: synapse.model.clock.now() + 60_000_000) as mem:
         mem.as_agent("eng").append("a minute later", "api/x")
         bodies(mem)
     cut(root)
@@ -452,19 +415,13 @@ def test_zeros_in_the_place_of_a_line_are_noticed(tmp_path, another_boot, file_t
         ids = {entry.id for entry in me.read()}
         new = me.append("four", "api/x")
         assert new.id not in ids
-        assert [body for body in bodies(mem) if body != "three"] == [
-            "one",
-            "two",
-            "four",
-        ]
+        assert [body for body in bodies(mem) if body != "three"] == ["one", "two", "four"]
         assert mem.verify().ok
 
 
 @pytest.mark.parametrize("fill", [b"", b"\0"], ids=["torn", "zeros"])
 @pytest.mark.parametrize("file_too", [False, True])
-def test_a_line_that_is_there_in_part_is_noticed(
-    tmp_path, another_boot, fill, file_too
-):
+def test_a_line_that_is_there_in_part_is_noticed(tmp_path, another_boot, fill, file_too):
     """The index holds what the journal says and nothing else, wherever the power cut the line."""
     root = plain(tmp_path, versioned=False)
     raw = (root / "journal" / "000000000001.jsonl").read_bytes()

@@ -55,9 +55,7 @@ class CountsTwice(intake.Intake):
     """A wrong implementation: a file that is tried again is another one."""
 
     def _write(self):
-        self.batch = {
-            f"{key}:{os.getpid()}": record for key, record in self.batch.items()
-        }
+        self.batch = {f"{key}:{os.getpid()}": record for key, record in self.batch.items()}
         super()._write()
 
 
@@ -220,9 +218,7 @@ def once(tmp_path, monkeypatch):
             patch.setattr(os, "fdatasync", lambda fd: (syncs.append(fd), sync(fd)))
             memory.store.look(force=True)
             taken = sum(record.kind == "entry" for record in memory.store.log.since(0))
-        return len(tokens) - taken, len(syncs) - len(
-            os.listdir(f"{root}/quarantine")
-        ) // 2
+        return len(tokens) - taken, len(syncs) - len(os.listdir(f"{root}/quarantine")) // 2
 
     return look
 
@@ -259,10 +255,7 @@ def test_two_files_of_one_id_in_one_batch_are_two_entries(tmp_path, monkeypatch)
         entries: list[Record] = [
             record for record in memory.store.log.since(0) if record.kind == "entry"
         ]
-    assert [record.path for record in entries] == [
-        "entries/api/x/one.md",
-        "entries/api/x/two.md",
-    ]
+    assert [record.path for record in entries] == ["entries/api/x/one.md", "entries/api/x/two.md"]
     assert entries[0].id == "syn-own-1" != entries[1].id
 
 

@@ -70,17 +70,13 @@ def write_naively(root, name):
         taken = [int(path.stem.rsplit("-", 1)[1]) for path in folder.glob("*.md")]
         id = f"syn-2026-02-01-{max(taken, default=0) + 1:03d}"
         with open(folder / f"{id}.md", "w", encoding="utf-8", buffering=256) as file:
-            file.write(
-                f"---\nid: {id}\nfrom: {name}\nnamespace: api/endpoints\n---\n\n"
-            )
+            file.write(f"---\nid: {id}\nfrom: {name}\nnamespace: api/endpoints\n---\n\n")
             file.writelines(f"{line}\n" for line in text.split("\n"))
         yield id, text
 
 
 def writer(kind, root, name):
-    log = os.open(
-        os.path.join(root, f"acks-{name}"), os.O_WRONLY | os.O_CREAT | os.O_APPEND
-    )
+    log = os.open(os.path.join(root, f"acks-{name}"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     writing = {"ours": write_ours, "naive": write_naively}[kind]
     for id, text in writing(root, name):
         os.write(log, f"{id} {text[-64:]}\n".encode())
@@ -162,16 +158,10 @@ def run(kind, root, folder, kills):
         timeout=600,
         check=True,
     )
-    acks = [
-        line.split()
-        for path in root.glob("acks-*")
-        for line in path.read_text().splitlines()
-    ]
+    acks = [line.split() for path in root.glob("acks-*") for line in path.read_text().splitlines()]
     if kind == "ours":
         finish(root)
-    files = {
-        path.stem: proof_of(path.read_text()) for path in root.glob("entries/**/*.md")
-    }
+    files = {path.stem: proof_of(path.read_text()) for path in root.glob("entries/**/*.md")}
     ids = [id for id, _ in acks]
     torn = (folder / "torn").read_text().split()
     return Verdict(
@@ -206,14 +196,10 @@ def check_ours(root, folder, kills):
     assert verdict.acknowledged > kills / 4
     with synapse.open(str(root), clock=later) as memory:
         assert memory.verify().problems == ()
-        records = [
-            record for record in memory.store.log.since() if record.kind == "entry"
-        ]
+        records = [record for record in memory.store.log.since() if record.kind == "entry"]
         ids = [record.id for record in records]
         assert len(ids) == len(set(ids))
-        assert (
-            verdict.acknowledged <= len(ids) <= verdict.acknowledged + kills + WRITERS
-        )
+        assert verdict.acknowledged <= len(ids) <= verdict.acknowledged + kills + WRITERS
         shown = memory.as_agent("operator").read(limit=None)
         assert {entry.id for entry in shown} == set(ids), (
             "something was adopted, or is missing in the index"

@@ -74,8 +74,7 @@ def faults(memory, sent):
         found.append("the reader's inbox is not what was sent to it")
     heard = {name: Mail(memory.as_agent(name)).poll() for name in sent}
     if heard != {
-        name: sum(len(ids[::2]) for other, ids in sent.items() if other != name)
-        for name in sent
+        name: sum(len(ids[::2]) for other, ids in sent.items() if other != name) for name in sent
     }:
         found.append("a sender did not hear what the others said to all")
     if memory.store.root and any(not os.path.exists(path(memory, id)) for id in told):
@@ -96,10 +95,7 @@ def test_eight_senders_lose_nothing_and_a_reader_goes_on(root):
             seen.append(mail.poll())
             assert len(mail.inbox()) >= seen[-1]
             mail.threads(limit=5)
-        sent = {
-            f"eng-{n}": json.loads(sender.communicate()[0])
-            for n, sender in enumerate(senders)
-        }
+        sent = {f"eng-{n}": json.loads(sender.communicate()[0]) for n, sender in enumerate(senders)}
         assert [sender.returncode for sender in senders] == [0] * SENDERS
         assert seen == sorted(seen)
         assert len(set(seen)) > 3, "it read on while they sent"
@@ -141,8 +137,7 @@ def test_the_check_finds_a_log_that_loses_or_doubles(kind):
         for name in ("eng-0", "eng-1"):
             mail = Mail(memory.as_agent(name))
             sent[name] = [
-                mail.send(("all", "reader")[n % 2], f"{n}", once=f"k{n}").id
-                for n in range(20)
+                mail.send(("all", "reader")[n % 2], f"{n}", once=f"k{n}").id for n in range(20)
             ]
             mail.send("all", "0", once="k0")
         assert faults(memory, sent)
@@ -157,12 +152,7 @@ def test_nobody_who_reads_waits_for_who_writes(root):
         mail, lock = Mail(memory.as_agent("reader")), other.store.log.journal.lock
 
         def read():
-            return [
-                mail.poll(),
-                len(mail.inbox()),
-                len(mail.threads()),
-                mail.get(sent.id).body,
-            ]
+            return [mail.poll(), len(mail.inbox()), len(mail.threads()), mail.get(sent.id).body]
 
         assert lock.run(read) == [1, 1, 1, "before"]
         memory.store.log.journal.lock.patience = 0.2

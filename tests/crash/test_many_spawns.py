@@ -24,9 +24,7 @@ AT_ONCE = 30
 PATIENCE = 50
 TEAMS = ("red", "green", "blue")
 AGENTS = [
-    synapse.Agent(
-        f"eng-{n}", read=(f"api/{TEAMS[n % 3]}",), write=(f"api/{TEAMS[n % 3]}",)
-    )
+    synapse.Agent(f"eng-{n}", read=(f"api/{TEAMS[n % 3]}",), write=(f"api/{TEAMS[n % 3]}",))
     for n in range(AT_ONCE)
 ]
 
@@ -60,9 +58,7 @@ def workspace(root):
     for agent in AGENTS:
         memory.register(agent)
     for team in TEAMS:
-        memory.as_agent("boss").append(
-            f"Secret of {team}", f"api/{team}", priority="critical"
-        )
+        memory.as_agent("boss").append(f"Secret of {team}", f"api/{team}", priority="critical")
     memory.as_agent("boss").search("secret")  # whose table is made once, and stays
     return memory
 
@@ -128,12 +124,7 @@ def grown(root, warm_up, many, keep=None):
     assert (watch.wrong, live) == ([], 0)
     assert watch.prompts == 2 * (2 * warm_up + many)
     assert watch.most <= AT_ONCE
-    return (
-        (after[0] - before[0]) / many,
-        after[1] - before[1],
-        after[2] - before[2],
-        watch.most,
-    )
+    return ((after[0] - before[0]) / many, after[1] - before[1], after[2] - before[2], watch.most)
 
 
 class Hoard(dict):
@@ -152,9 +143,7 @@ class Hoard(dict):
 def measured(root, warm_up, many, keep=""):
     """What `grown` finds in a process of its own."""
     command = [sys.executable, __file__, root, str(warm_up), str(many), keep]
-    process = subprocess.run(
-        command, stdout=subprocess.PIPE, text=True, check=True, timeout=900
-    )
+    process = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=900)
     return tuple(json.loads(process.stdout))
 
 
@@ -180,9 +169,7 @@ def test_a_thousand_spawns_leave_nothing_behind(tmp_path, capsys):
     leaked, files, threads, most = measured(str(tmp_path / "ws"), FULL, 1_000)
     with capsys.disabled():
         told = f"{leaked:.0f} bytes a spawn, {files} files, {threads} threads more"
-        print(
-            f"\nthe last 1,000 of {2 * FULL + 1_000:,} spawns, {most} at once: {told}"
-        )
+        print(f"\nthe last 1,000 of {2 * FULL + 1_000:,} spawns, {most} at once: {told}")
     assert leaked < LASTING
     assert (files <= 2, threads <= 0) == (True, True), (files, threads)
 
@@ -190,11 +177,6 @@ def test_a_thousand_spawns_leave_nothing_behind(tmp_path, capsys):
 if __name__ == "__main__":
     print(
         json.dumps(
-            grown(
-                sys.argv[1],
-                int(sys.argv[2]),
-                int(sys.argv[3]),
-                Hoard() if sys.argv[4] else None,
-            )
+            grown(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), Hoard() if sys.argv[4] else None)
         )
     )

@@ -77,9 +77,7 @@ class Team:
         self.count = 0
         self.facts, self.acts = {}, {}
         shutil.copytree(clones, folder)
-        self.roots = [
-            folder / str(number) / "shared-memory" for number in range(CLONES)
-        ]
+        self.roots = [folder / str(number) / "shared-memory" for number in range(CLONES)]
         self.held = [set() for _ in self.roots]
         self.kept = {f"b{number}": set() for number in range(CLONES)}
         self.branches = [f"b{number}" for number in range(CLONES)]
@@ -98,27 +96,13 @@ class Team:
     def act(self, mem, held):
         choice = self.random.choice
         me = mem.as_agent(choice(AGENTS))
-        known = {
-            entry.body: entry for entry in everything(mem.store) if entry.body in held
-        }
+        known = {entry.body: entry for entry in everything(mem.store) if entry.body in held}
         kind = choice(
-            (
-                "entry",
-                "entry",
-                "entry",
-                "message",
-                "resolve",
-                "archive",
-                "once",
-                "react",
-                "shown",
-            )
+            ("entry", "entry", "entry", "message", "resolve", "archive", "once", "react", "shown")
         )
         token = self.token()
         if kind in ("entry", "once") or not known:
-            about = self.random.sample(
-                sorted(known), min(len(known), self.random.randrange(3))
-            )
+            about = self.random.sample(sorted(known), min(len(known), self.random.randrange(3)))
             own = [
                 each
                 for each in about[:1]
@@ -220,17 +204,7 @@ class Team:
     def turn(self):
         which = self.random.randrange(len(self.roots))
         kind = self.random.choice(
-            (
-                "write",
-                "write",
-                "write",
-                "branch",
-                "checkout",
-                "pull",
-                "pull",
-                "merge",
-                "merge",
-            )
+            ("write", "write", "write", "branch", "checkout", "pull", "pull", "merge", "merge")
         )
         if kind == "write":
             self.write(which, self.random.randint(1, 4))
@@ -295,10 +269,9 @@ class Team:
                 else [id for id, _ in filings(record)]
             )
             seen[token] += 1
-            if [
-                (record.kind, record.by, by_id[id].body if id in by_id else id)
-                for id in ids
-            ] != [self.acts[token]]:
+            if [(record.kind, record.by, by_id[id].body if id in by_id else id) for id in ids] != [
+                self.acts[token]
+            ]:
                 yield ("misdirected", token)
         wanted = {token for token in held if token in self.acts}
         yield from (("lost act", token) for token in wanted - seen.keys())
@@ -369,8 +342,7 @@ def test_a_wrong_merge_is_found(clones, tmp_path, monkeypatch, wrong):
 def texts(root):
     with opened(root) as mem:
         return Counter(
-            (e.body, e.author, e.namespace, e.priority, e.timestamp)
-            for e in everything(mem.store)
+            (e.body, e.author, e.namespace, e.priority, e.timestamp) for e in everything(mem.store)
         )
 
 
@@ -383,9 +355,7 @@ def both(clones, tmp_path_factory):
     for which, root in enumerate(Team(clones, folder, 0).roots):
         with opened(root) as mem:
             me = mem.as_agent(AGENTS[which])
-            first = me.append(
-                f"first of {which}", f"api/{which}", priority="critical", ttl="30d"
-            )
+            first = me.append(f"first of {which}", f"api/{which}", priority="critical", ttl="30d")
             me.append(f"second of {which}", "team/z", related=[first.id])
             me.resolve(first.id, f"done by {which}")
             assert first.id.endswith("-001")
@@ -419,29 +389,18 @@ def test_git_itself_never_stops(two):
         notes = []
         mem.store.index.say = notes.append
         mem.store.refresh(force=True)
-        assert [entry.body for entry in everything(mem.store)] == [
-            "first of 0",
-            "second of 0",
-        ]
+        assert [entry.body for entry in everything(mem.store)] == ["first of 0", "second of 0"]
         assert "two histories" in notes[0]
         assert [problem.where for problem in mem.verify().problems][:1] == ["journal"]
         told = merge_in(mem.store, None)
         assert told.records == 3
         assert len(told.ids) == 2
         by_body = {entry.body: entry for entry in everything(mem.store)}
-        assert sorted(by_body) == [
-            "first of 0",
-            "first of 1",
-            "second of 0",
-            "second of 1",
-        ]
+        assert sorted(by_body) == ["first of 0", "first of 1", "second of 0", "second of 1"]
         for which in "01":
-            assert by_body[f"second of {which}"].related == (
-                by_body[f"first of {which}"].id,
-            )
+            assert by_body[f"second of {which}"].related == (by_body[f"first of {which}"].id,)
             assert (
-                mem.as_agent("operator").fate(by_body[f"first of {which}"].id).reason
-                == "resolved"
+                mem.as_agent("operator").fate(by_body[f"first of {which}"].id).reason == "resolved"
             )
         assert mem.verify().ok
         assert merge_in(mem.store, None).records == 0
@@ -527,9 +486,7 @@ def test_a_stranger_workspace_is_merged_whole(two, tmp_path):
         merged = merge_in(mem.store, str(tmp_path / "other"), believe=True)
         assert merged.records == 2
         mem.store.refresh(force=True)
-        assert {"from outside", "first of 0"} <= {
-            entry.body for entry in everything(mem.store)
-        }
+        assert {"from outside", "first of 0"} <= {entry.body for entry in everything(mem.store)}
         assert "cyd" in {agent.id for agent in mem.agents()}
         assert mem.verify().ok
 
@@ -585,10 +542,7 @@ def test_a_line_that_follows_from_nothing_is_not_merged(two):
     path = two.roots[1] / "journal" / "000000000001.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:2] + lines[3:]))
-    with (
-        opened(two.roots[0]) as mem,
-        pytest.raises(StoreCorrupt, match="follows from no line"),
-    ):
+    with opened(two.roots[0]) as mem, pytest.raises(StoreCorrupt, match="follows from no line"):
         merge_in(mem.store, str(two.roots[1]))
 
 
@@ -696,14 +650,7 @@ def test_an_undo_of_the_other_side_lifts_what_it_lifted_there(tmp_path):
     with opened(ours) as mem:
         merge_in(mem.store, str(theirs))
         bodies = sorted(entry.body for entry in mem.as_agent("ann").read())
-        assert bodies == [
-            "base",
-            "filler 0",
-            "filler 1",
-            "filler 2",
-            "ours 2",
-            "theirs 1",
-        ]
+        assert bodies == ["base", "filler 0", "filler 1", "filler 2", "ours 2", "theirs 1"]
         act = next(record for record in mem.store.log.since(0) if record.kind == "undo")
         assert mem.store.log.at(act.fields["acts"][0]).text.endswith("theirs 2\n")
         assert act.fields["what"] == str(act.fields["acts"][0])

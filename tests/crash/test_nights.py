@@ -24,13 +24,7 @@ from synapse.testing import FrozenClock
 DATE = "2026-02-09"
 START = "2026-01-31T00:00:00Z"
 NIGHT = "2026-02-09T02:30:00Z"
-AGENTS = {
-    "cto": "cto",
-    "lead": "project-lead",
-    "a": "engineer",
-    "b": "engineer",
-    "c": "specialist",
-}
+AGENTS = {"cto": "cto", "lead": "project-lead", "a": "engineer", "b": "engineer", "c": "specialist"}
 PLACES = ("api/users", "status/x", "blockers/x", "decisions/d")
 SAID = (
     "The users endpoint takes {} ms",
@@ -52,8 +46,7 @@ def room_state(root, seed):
     with opened(root, "2026-02-08T02:30:00Z") as mem:
         mem.store.refresh(force=True)
         assert {"warn"} <= {
-            each.act.kind
-            for each in run_nightly(mem, "2026-02-08", mem.store.clock()).acts
+            each.act.kind for each in run_nightly(mem, "2026-02-08", mem.store.clock()).acts
         }
 
 
@@ -65,9 +58,7 @@ def filled(root, seed, size=30):
     synapse.init(root, clock=clock).close()
     with synapse.open(root, clock=clock) as mem:
         for id, role in AGENTS.items():
-            mem.register(
-                Agent(id, role=role, read=("*",), write=("*",), teams=("red",))
-            )
+            mem.register(Agent(id, role=role, read=("*",), write=("*",), teams=("red",)))
         ids = []
         for _ in range(size):
             author, place = chance.choice([*AGENTS]), chance.choice(PLACES)
@@ -95,9 +86,7 @@ def originals(mem):
         if record.kind == "entry" and record.by in AGENTS
     ]
     return {
-        record.id: sha256(
-            record.text.encode(), repr(sorted(record.fields.items())).encode()
-        )
+        record.id: sha256(record.text.encode(), repr(sorted(record.fields.items())).encode())
         for record in records
     }
 
@@ -138,11 +127,7 @@ class Death:
         self.phase, self.step, self.after, self.count = phase, step, after, 0
 
     def watch(self, log):
-        for owner, name in (
-            (log.journal, "_write"),
-            (log.mirror, "_add"),
-            (log.mirror, "remove"),
-        ):
+        for owner, name in ((log.journal, "_write"), (log.mirror, "_add"), (log.mirror, "remove")):
             setattr(owner, name, self.watched(getattr(owner, name)))
 
     def watched(self, act):
@@ -235,9 +220,7 @@ def walk(tmp_path, seeds, fill=filled):
     chance, died = random.Random(7), 0
     ways = deaths(chance)
     for seed in seeds:
-        died += check(
-            tmp_path, seed, [next(ways) for _ in range(chance.randint(1, 3))], fill
-        )
+        died += check(tmp_path, seed, [next(ways) for _ in range(chance.randint(1, 3))], fill)
     return died
 
 
@@ -249,9 +232,7 @@ def test_nights_that_make_room_come_to_the_same_end(tmp_path):
     assert walk(tmp_path, range(6), room_state) >= 4
 
 
-def test_nights_that_hold_few_entries_at_once_come_to_the_same_end(
-    tmp_path, monkeypatch
-):
+def test_nights_that_hold_few_entries_at_once_come_to_the_same_end(tmp_path, monkeypatch):
     monkeypatch.setattr(consolidate.state, "AT_ONCE", 2)
     assert walk(tmp_path, range(20, 26)) >= 4
 
@@ -267,9 +248,7 @@ def test_the_random_stores_have_something_of_everything(tmp_path):
         filled(str(tmp_path / str(seed)), seed)
         with opened(str(tmp_path / str(seed))) as mem:
             acts = plan(
-                gather(mem.store, mem.store.clock()),
-                mem.store.clock(),
-                mem.store.settings,
+                gather(mem.store, mem.store.clock()), mem.store.clock(), mem.store.settings
             ).acts
             kinds |= {(act.kind, act.reason.partition(":")[0]) for act in acts}
     assert {
@@ -294,10 +273,7 @@ def test_five_processes_run_one_night(tmp_path, after):
                 with opened(root) as mem:
                     mem.store.refresh(look=True)
                     os.write(
-                        write,
-                        b"ran"
-                        if run_nightly(mem, DATE, mem.store.clock()).ran
-                        else b"-",
+                        write, b"ran" if run_nightly(mem, DATE, mem.store.clock()).ran else b"-"
                     )
             finally:
                 os._exit(0)
@@ -322,8 +298,6 @@ def test_a_leader_that_was_given_up_writes_nothing_when_it_wakes(tmp_path):
             run_nightly(slow, DATE, now, sleep)
         assert claim(slow, "night", DATE, now) is None
         epochs = [
-            act.fields["epoch"]
-            for act in slow.audit(agent="consolidator")
-            if act.kind == "night"
+            act.fields["epoch"] for act in slow.audit(agent="consolidator") if act.kind == "night"
         ]
         assert epochs == sorted(epochs, reverse=True)

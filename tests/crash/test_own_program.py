@@ -50,10 +50,7 @@ def play(seen):
         if seen.turn == 0:
             tasks = (("eng-a", "Look at page a"), ("eng-b", "Look at page b"))
             return Move(
-                "",
-                tuple(
-                    ("spawn_agent", {"agent": who, "task": text}) for who, text in tasks
-                ),
+                "", tuple(("spawn_agent", {"agent": who, "task": text}) for who, text in tasks)
             )
         return (
             Move("", (("wait", {}),))
@@ -61,16 +58,10 @@ def play(seen):
             else f"Looked: {seen.text.count('is fine')} fine"
         )
     if seen.turn == 0 and any(tool.name == "slow" for tool in seen.tools):
-        return Move(
-            "", (("slow", {"page": seen.text.partition("Look at page ")[2][:1]}),)
-        )
+        return Move("", (("slow", {"page": seen.text.partition("Look at page ")[2][:1]}),))
     return Move(
         next(
-            (
-                f"{line[2:]}"
-                for line in seen.text.split("\n")
-                if line.endswith("is fine")
-            ),
+            (f"{line[2:]}" for line in seen.text.split("\n") if line.endswith("is fine")),
             "It is fine",
         )
     )
@@ -158,26 +149,14 @@ def both_called(place):
 def findings(place):
     """Whatever is wrong with runs that were to be left alone."""
     with synapse.open(place.root) as memory:
-        records = [
-            each.fields for each in memory.store.log.since(0) if each.kind == "run"
-        ]
+        records = [each.fields for each in memory.store.log.since(0) if each.kind == "run"]
         bodies = [entry.body for entry in memory.as_agent("operator").read()]
-    begun = [
-        fields
-        for fields in records
-        if fields["epoch"] == 1 and fields["state"] == "running"
-    ]
+    begun = [fields for fields in records if fields["epoch"] == 1 and fields["state"] == "running"]
     changed = [fields["run"] for fields in records if fields not in begun]
-    steps = "".join(
-        path.read_text() for path in (place.path / "ws" / "runs").glob("*/steps.jsonl")
-    )
+    steps = "".join(path.read_text() for path in (place.path / "ws" / "runs").glob("*/steps.jsonl"))
     problems = [f"{run} was taken over, or ended" for run in changed]
     problems += [f"an entry says {body!r}" for body in bodies]
-    problems += (
-        ["a model was told that there is no tool"]
-        if "there is no tool" in steps
-        else []
-    )
+    problems += ["a model was told that there is no tool"] if "there is no tool" in steps else []
     return problems
 
 
@@ -185,10 +164,7 @@ def test_runs_are_left_to_the_program_that_has_their_tools(place):
     place.dies("tools", "repeatable", when=both_called(place), pace=60)
     asked = len(place.server.journal)
     code, out, err = place.orchestrator("resume")
-    assert (code, err.splitlines()[-1].startswith("start their own program again")) == (
-        9,
-        True,
-    )
+    assert (code, err.splitlines()[-1].startswith("start their own program again")) == (9, True)
     assert len(out.splitlines()) == 3
     assert all(line.endswith(LINE) for line in out.splitlines())
     assert findings(place) == []
@@ -198,9 +174,7 @@ def test_runs_are_left_to_the_program_that_has_their_tools(place):
     assert place.program("tools", "repeatable") == "done Looked: 2 fine\n"
     assert place.calls() == ["a", "a", "b", "b"]  # the calls in flight, again
     assert len(place.server.journal) == asked + 3  # each goes on from its last step
-    assert {(run["state"], run["epoch"], run["attempts"]) for run in place.ps()} == {
-        ("done", 2, 2)
-    }
+    assert {(run["state"], run["epoch"], run["attempts"]) for run in place.ps()} == {("done", 2, 2)}
 
 
 def test_the_daemon_leaves_them_too_and_says_so_once(place):
@@ -219,8 +193,7 @@ def test_the_daemon_leaves_them_too_and_says_so_once(place):
     assert err.count(LINE) == 3
     assert place.calls() == ["a", "b"]  # calls that may not be repeated
     steps = "".join(
-        path.read_text()
-        for path in (place.path / "ws" / "runs").glob("eng-*/steps.jsonl")
+        path.read_text() for path in (place.path / "ws" / "runs").glob("eng-*/steps.jsonl")
     )
     assert steps.count("it was not repeated") == 2
 

@@ -230,9 +230,7 @@ def test_a_careless_writer_is_found_out(tmp_path, reboot, act, found):
 
 
 @pytest.mark.parametrize("left_out", ["sync", "sync_directory"])
-def test_our_own_writer_with_a_sync_left_out_is_found_out(
-    tmp_path, reboot, monkeypatch, left_out
-):
+def test_our_own_writer_with_a_sync_left_out_is_found_out(tmp_path, reboot, monkeypatch, left_out):
     monkeypatch.setattr(journal, left_out, lambda _: None)
     assert survey(tmp_path, ACTS["append"], SHORT, reboot, until="lost")[0]["lost"]
 

@@ -41,9 +41,7 @@ def root(tmp_path):
             memory.register(synapse.Agent(f"eng-{n}", read=["*"], write=["*"]))
         for n in range(RACERS):
             memory.register(synapse.Agent(f"lead-{n}", role="cto"))
-        memory.register(
-            synapse.Agent("junior", read=["*"], write=["*"], review_required=True)
-        )
+        memory.register(synapse.Agent("junior", read=["*"], write=["*"], review_required=True))
     return str(tmp_path / "memory")
 
 
@@ -116,13 +114,9 @@ for n in range(15):
 """
     found = race(root, code, [f"eng-{n}" for n in range(RACERS)])
     acts = records(root, key="task")
-    assert [bool(record.fields.get("end")) for record in acts] == [False, True] * (
-        len(acts) // 2
-    )
+    assert [bool(record.fields.get("end")) for record in acts] == [False, True] * (len(acts) // 2)
     assert all(one.by == two.by for one, two in zip(acts[::2], acts[1::2], strict=True))
-    assert len(acts) == 2 * sum(
-        result != "Conflict" for results in found for result in results
-    )
+    assert len(acts) == 2 * sum(result != "Conflict" for results in found for result in results)
 
 
 def test_work_is_claimed_by_one_alone(root):
@@ -131,9 +125,7 @@ def test_work_is_claimed_by_one_alone(root):
     """
     code = "for n in range(50): attempt(lambda: me.claim(f'Work  {n}.').work)"
     found = race(root, code, [f"eng-{n}" for n in range(RACERS)])
-    taken = sorted(
-        result for results in found for result in results if result != "Conflict"
-    )
+    taken = sorted(result for results in found for result in results if result != "Conflict")
     assert taken == sorted(f"work {n}" for n in range(50))
     assert len(records(root, kind="claim")) == 50
 
@@ -184,32 +176,20 @@ for id, kind in acts:
     attempt(lambda: (getattr(me, kind)(id), kind)[1])
 """
     race(root, code, [f"lead-{n}" for n in range(RACERS)])
-    rulings = [
-        record for record in records(root) if record.kind in ("approve", "reject")
-    ]
+    rulings = [record for record in records(root) if record.kind in ("approve", "reject")]
     assert sorted(record.fields["entry"] for record in rulings) == ids
-    approved = {
-        record.fields["entry"] for record in rulings if record.kind == "approve"
-    }
+    approved = {record.fields["entry"] for record in rulings if record.kind == "approve"}
     with synapse.open(root) as memory:
         assert {entry.id for entry in memory.as_agent("lead-0").read()} == approved
         assert memory.as_agent("lead-0").staged() == []
-        assert (
-            sum(
-                record.fields.get("amount", 1)
-                for record in records(root, key="staging")
-            )
-            == 0
-        )
+        assert sum(record.fields.get("amount", 1) for record in records(root, key="staging")) == 0
 
 
 def test_what_expires_while_it_is_ruled_on_is_ruled_on_once(tmp_path):
     clock = FrozenClock()
     with synapse.init(str(tmp_path / "memory"), clock=clock) as memory:
         memory.register(synapse.Agent("lead", role="cto"))
-        memory.register(
-            synapse.Agent("junior", read=["*"], write=["*"], review_required=True)
-        )
+        memory.register(synapse.Agent("junior", read=["*"], write=["*"], review_required=True))
         id = memory.as_agent("junior").append("late", "api/x").id
         with synapse.open(str(tmp_path / "memory"), clock=clock) as other:
             waiting = other.as_agent("lead").staged()
@@ -247,9 +227,7 @@ attempt(lambda: len(me.read()))
             os.makedirs(path, exist_ok=True)
             with open(f"{path}/drop-{n}.md", "w") as file:
                 file.write(
-                    text.format(f"{place[0]}{n}").replace(
-                        "priority", "namespace: api/x\npriority"
-                    )
+                    text.format(f"{place[0]}{n}").replace("priority", "namespace: api/x\npriority")
                 )
     time.sleep(0.3)
     found = race(root, code, names)
@@ -282,10 +260,7 @@ def test_who_reads_while_the_index_is_derived_anew_sees_all_of_it(root, monkeypa
     monkeypatch.setattr("os.fdatasync", lambda fd: None)
     count = 2_500  # more than is taken in at once
     with synapse.open(root) as memory:
-        ids = [
-            memory.as_agent("eng-0").append(f"{n}", f"api/n{n % 9}").id
-            for n in range(count)
-        ]
+        ids = [memory.as_agent("eng-0").append(f"{n}", f"api/n{n % 9}").id for n in range(count)]
         reader = memory.as_agent("eng-1")
         assert reader.unread() == len(reader.read()) == count
         process = begin("-c", REBUILD, root)
@@ -298,10 +273,7 @@ def test_who_reads_while_the_index_is_derived_anew_sees_all_of_it(root, monkeypa
                     count,
                     ids[0],
                 )
-            assert (
-                len(reader.read(namespace=f"api/n{looks % 9}", limit=100 + looks))
-                == 100 + looks
-            )
+            assert len(reader.read(namespace=f"api/n{looks % 9}", limit=100 + looks)) == 100 + looks
             assert reader.get(ids[0]).body == "0"
             looks += 1
         process.communicate()

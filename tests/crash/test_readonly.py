@@ -83,11 +83,7 @@ def confine(way, root, *words, given=""):
         subprocess.run(["chmod", "-R", "a+rX", str(root)], check=True)
     name = way if way in ("landlock", "user") else "none"
     words = [PROGRAM, name, *map(str, words)]
-    env = {
-        key: value
-        for key, value in os.environ.items()
-        if not key.startswith("SYNAPSE_")
-    }
+    env = {key: value for key, value in os.environ.items() if not key.startswith("SYNAPSE_")}
     env["HOME"] = str(Path(root).parent)
     if way == "mount":
         done = subprocess.run(
@@ -116,9 +112,7 @@ def confine(way, root, *words, given=""):
 
 def run(way, root, *commands):
     """The answers to command lines, each [code, out, err]."""
-    words = [
-        [program, "--root", str(root), *line.split()] for program, line in commands
-    ]
+    words = [[program, "--root", str(root), *line.split()] for program, line in commands]
     return confine(way, root, "lines", given=json.dumps(words))
 
 
@@ -237,9 +231,7 @@ def test_whatever_index_there_is_the_read_is_right(place, root, way):
         assert "1 found" in found[1], index
 
 
-@pytest.mark.parametrize(
-    "way", ["landlock", "user" if os.geteuid() == 0 else "landlock"]
-)
+@pytest.mark.parametrize("way", ["landlock", "user" if os.geteuid() == 0 else "landlock"])
 def test_no_read_misses_what_was_acknowledged_before_it_began(place, root, way):
     done = watched(place, root, way, 60)
     assert (done["missed"], done["torn"]) == (0, 0)
@@ -254,9 +246,7 @@ def watched(place, root, way, reads, *more):
     """What readers miss while a process appends continuously."""
     with synapse.open(str(root)) as mem:
         mem.as_agent("operator").read()
-        mem.as_agent("eng-a").archive(
-            [entry.id for entry in mem.as_agent("operator").read()]
-        )
+        mem.as_agent("eng-a").archive([entry.id for entry in mem.as_agent("operator").read()])
     acks = place / "acks"
     acks.touch()
     words = [sys.executable, "-c", WRITER, str(root), str(acks), PROGRAM, "0"]
@@ -275,9 +265,7 @@ def test_a_torn_line_at_the_end_is_passed_over_and_stays(root):
     with journal.open("ab") as file:
         file.write(b'{"chain":"0123')
     raw = journal.read_bytes()
-    (code, out, _), (_, log, _) = run(
-        "landlock", root, ("synapse", "read"), ("synapse", "verify")
-    )
+    (code, out, _), (_, log, _) = run("landlock", root, ("synapse", "read"), ("synapse", "verify"))
     assert (code, "the first endpoint" in out) == (0, True)
     assert "ends in a torn line" in log
     assert journal.read_bytes() == raw
@@ -297,9 +285,7 @@ def test_nothing_is_adopted_and_agents_stand_as_journalled(root):
     before = tree(root)
     lines = ("read --agent eng-b", "read --json", "audit --json", "reputation")
     shown = run("landlock", root, *(("synapse", line) for line in lines))
-    assert "the first endpoint" in shown[0][1], (
-        "what it may read is what was journalled last"
-    )
+    assert "the first endpoint" in shown[0][1], "what it may read is what was journalled last"
     assert len(json.loads(shown[1][1])["entries"]) == 1
     assert "edited" not in shown[2][1]
     assert "only told of" not in shown[3][1], "settings are what their file says"
@@ -314,15 +300,10 @@ def test_nothing_is_adopted_and_agents_stand_as_journalled(root):
 def test_a_workspace_without_a_journal_is_told_to_be_opened_once(place):
     root = place / "shared-memory"
     (root / "entries/api").mkdir(parents=True)
-    (root / "entries/api/one.md").write_text(
-        "---\nfrom: eng-a\nnamespace: api\n---\none\n"
-    )
+    (root / "entries/api/one.md").write_text("---\nfrom: eng-a\nnamespace: api\n---\none\n")
     [(code, out, err)] = run("landlock", root, ("synapse", "read"))
     assert (code, out) == (6, "")
-    assert (
-        "has no journal yet, and cannot be written here: open it once where it can be"
-        in err
-    )
+    assert "has no journal yet, and cannot be written here: open it once where it can be" in err
 
 
 def test_an_empty_workspace_reads_as_empty_until_somebody_writes(place):
@@ -378,9 +359,7 @@ def test_bytes_that_change_while_they_are_read_are_never_taken(place, monkeypatc
 
     quiet()
     assert set(copy._whole(str(path))) == set(b"a")
-    assert set(written_meanwhile(str(path))) == set(b"ab"), (
-        "what reads without looking is torn"
-    )
+    assert set(written_meanwhile(str(path))) == set(b"ab"), "what reads without looking is torn"
     os.utime(path)
     assert copy._whole(str(path)) is None, "somebody wrote a moment ago, and may go on"
     quiet()
@@ -417,9 +396,7 @@ def test_runs_are_told_where_nothing_may_be_written(root, office, way):
     name = office["run"]
     commands = [line.replace("eng-a-1", name) for line in RUNS]
     for line, (code, out, err) in zip(
-        commands,
-        run(way, root, *(("orchestrator", line) for line in commands)),
-        strict=True,
+        commands, run(way, root, *(("orchestrator", line) for line in commands)), strict=True
     ):
         assert (code, err) == (0, ""), f"{line}: {err}"
         assert out, line

@@ -12,9 +12,7 @@ from tests.crash.killed import KILLED
 from tests.crash.lives import begin
 from tests.privacy.made import plain_in
 
-SAID = (
-    "Blue Heron {0} is bought in the third quarter.\nThe word for it is Otter Quay {0}."
-)
+SAID = "Blue Heron {0} is bought in the third quarter.\nThe word for it is Otter Quay {0}."
 PROGRAM = KILLED + (
     "kill_at(sys.argv[1], 'open rename unlink link fsync fdatasync write pread ftruncate')\n"
     "from synapse import cli; sys.exit(cli.main(sys.argv[2:]))\n"
@@ -135,9 +133,7 @@ def test_drafts_that_killed_writers_left_go_too(root, capsys):
 
 
 @pytest.mark.parametrize("left_out", ["_without", "blank"])
-def test_a_redaction_that_forgets_a_place_is_found_out(
-    root, capsys, monkeypatch, left_out
-):
+def test_a_redaction_that_forgets_a_place_is_found_out(root, capsys, monkeypatch, left_out):
     monkeypatch.setattr(in_log, left_out, lambda *args: None)
     id, text = prepared(root, 1)
     killed_at(root, id, 12)

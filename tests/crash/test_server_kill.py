@@ -30,9 +30,7 @@ def faults(acknowledged, logged, streams):
     """
     found = [f"{id} is lost" for id in acknowledged if id not in set(logged)]
     bodies = list(logged.values())
-    found += [
-        f"{body} is there twice" for body in set(bodies) if bodies.count(body) > 1
-    ]
+    found += [f"{body} is there twice" for body in set(bodies) if bodies.count(body) > 1]
     for name, ids in streams.items():
         if ids != list(logged):
             found.append(f"{name} heard {len(ids)} of {len(logged)} entries")
@@ -70,9 +68,7 @@ def killed(tmp_path, kills):
         for name in (*WRITERS, "reader"):
             memory.register(synapse.Agent(name, read=("*",), write=("api/*",)))
     address = f"http://127.0.0.1:{_free_port()}"
-    team = Team(
-        address, {name: new_token(tokens, name) for name in (*WRITERS, "reader")}
-    )
+    team = Team(address, {name: new_token(tokens, name) for name in (*WRITERS, "reader")})
     dice = random.Random(11)
     command = [sys.executable, "-m", "synapse", "--root", root, "serve"]
     command += ["--port", address.rpartition(":")[2], "--token-file", tokens]
@@ -110,9 +106,7 @@ class Team:
         self.streams, self.retries = {}, 0
         self.over = threading.Event()
         self.end = None
-        self.writers = [
-            threading.Thread(target=self._write, args=(n,)) for n in WRITERS
-        ]
+        self.writers = [threading.Thread(target=self._write, args=(n,)) for n in WRITERS]
         self.listeners = [
             threading.Thread(target=self._listen, args=(f"{form} {n}", form))
             for n, form in enumerate(LISTENERS)
@@ -134,9 +128,7 @@ class Team:
             assert not thread.is_alive()
         own = {"authorization": f"Bearer {self.tokens['reader']}"}
         url = f"{self.address}/v1/entries?limit=1"
-        self.end = httpx2.get(url, headers=own, trust_env=False, verify=PLAIN).json()[
-            "cursor"
-        ]
+        self.end = httpx2.get(url, headers=own, trust_env=False, verify=PLAIN).json()["cursor"]
         for thread in self.listeners:
             thread.join(60)
             assert not thread.is_alive()
@@ -150,10 +142,7 @@ class Team:
 
     def _acknowledged(self, name, number):
         """Ask until it is answered, with one key."""
-        own = {
-            "authorization": f"Bearer {self.tokens[name]}",
-            "idempotency-key": f"k{number}",
-        }
+        own = {"authorization": f"Bearer {self.tokens[name]}", "idempotency-key": f"k{number}"}
         draft = {"body": f"{name} {number}", "namespace": "api/x"}
         while True:
             try:

@@ -61,29 +61,19 @@ def findings(root, deaths):
         for run in runs:
             said = (root / "runs" / run["run"] / "output.md").read_text()
             wrong += [
-                f"{run['run']} does not know: {value}"
-                for value in VALUES
-                if value not in said
+                f"{run['run']} does not know: {value}" for value in VALUES if value not in said
             ]
         written = Counter(
             record.key
             for record in records
-            if record.kind == "entry"
-            and record.key
-            and not record.key.startswith("copy:")
+            if record.kind == "entry" and record.key and not record.key.startswith("copy:")
         )
         wrong += [f"a result was written {n} times" for n in written.values() if n != 1]
         wrong += [f"{len(written)} results"] if len(written) != len(SUBJECTS) else []
         for subject in SUBJECTS:
             claim = taken(memory, f"investigate: subject={subject}")
-            wrong += (
-                []
-                if isinstance(claim, Claim)
-                else [f"a claim outlives its run: {claim}"]
-            )
-    calls = Counter(
-        line.split("\t")[0] for line in (root / "log").read_text().splitlines()
-    )
+            wrong += [] if isinstance(claim, Claim) else [f"a claim outlives its run: {claim}"]
+    calls = Counter(line.split("\t")[0] for line in (root / "log").read_text().splitlines())
     wrong += [
         f"{subject} was looked for {n} times"
         for subject, n in calls.items()

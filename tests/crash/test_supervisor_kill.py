@@ -94,9 +94,7 @@ def findings(root, log):
         wrong += unproven(memory)
     keys = Counter(log.read_text().split()) if log.exists() else Counter()
     wrong += [
-        f"the user's tool was called {n} times with {key}"
-        for key, n in keys.items()
-        if n != 1
+        f"the user's tool was called {n} times with {key}" for key, n in keys.items() if n != 1
     ]
     if len(keys) > 9:
         wrong.append(f"the user's tool was called with {len(keys)} keys")
@@ -126,9 +124,7 @@ def in_runs(memory, runs):
         if run["status"] != "done"
     ]
     wrong += [
-        f"{run['run']} ended {ended[run['run']]} times"
-        for run in runs
-        if ended[run["run"]] != 1
+        f"{run['run']} ended {ended[run['run']]} times" for run in runs if ended[run["run"]] != 1
     ]
     wrong += [
         f"{agent} ran {n} times"
@@ -143,14 +139,8 @@ def in_entries(memory):
         entry.body for entry in memory.as_agent("operator").read(namespace="status/web")
     )
     expected = [f"{name} step {turn}" for name in ENGINEERS for turn in range(3)]
-    wrong = [
-        f"{body!r} was written {bodies[body]} times"
-        for body in expected
-        if bodies[body] != 1
-    ]
-    done = Counter(
-        body.split(" (")[0] for body in bodies.elements() if body.startswith("Done:")
-    )
+    wrong = [f"{body!r} was written {bodies[body]} times" for body in expected if bodies[body] != 1]
+    done = Counter(body.split(" (")[0] for body in bodies.elements() if body.startswith("Done:"))
     wrong += [f"{body!r} was written {n} times" for body, n in done.items() if n != 1]
     return wrong + ([f"only {len(done)} results"] if len(done) != 4 else [])
 
@@ -159,14 +149,11 @@ def in_files(folder, runs):
     """The steps against the ledger, and what a parent was told."""
     recorded = steps.read(folder.lines(STEPS))
     paid = Counter(
-        line["ledger"]
-        for line in map(json.loads, folder.lines(STEPS))
-        if line["kind"] == "turn"
+        line["ledger"] for line in map(json.loads, folder.lines(STEPS)) if line["kind"] == "turn"
     )
     booked = Counter(
         map(
-            ledger.dump,
-            (line for line in ledger.read(folder.lines(LEDGER)) if line.stop != "lost"),
+            ledger.dump, (line for line in ledger.read(folder.lines(LEDGER)) if line.stop != "lost")
         )
     )
     name = os.path.basename(folder.path)
@@ -176,27 +163,15 @@ def in_files(folder, runs):
         else []
     )
     wrong += (
-        [f"{name}: {sum((booked - paid).values())} lines are too many"]
-        if booked - paid
-        else []
+        [f"{name}: {sum((booked - paid).values())} lines are too many"] if booked - paid else []
     )
     read = Counter(id for step in recorded for id in step.fields.get("read", ()))
     children = Counter(run["run"] for run in runs if run["parent"] == name)
-    wrong += (
-        [f"{name} read {dict(read)} of {list(children)}"] if read != children else []
-    )
-    last = [step.fields["turn"]["text"] for step in recorded if step.kind == "turn"][
-        -1:
-    ]
-    wrong += (
-        [f"{name}: its output is not its last word"]
-        if [folder.read(OUTPUT)] != last
-        else []
-    )
+    wrong += [f"{name} read {dict(read)} of {list(children)}"] if read != children else []
+    last = [step.fields["turn"]["text"] for step in recorded if step.kind == "turn"][-1:]
+    wrong += [f"{name}: its output is not its last word"] if [folder.read(OUTPUT)] != last else []
     numbers = [step.n for step in recorded]
-    return wrong + (
-        [f"{name}: steps {numbers}"] if numbers != list(range(len(numbers))) else []
-    )
+    return wrong + ([f"{name}: steps {numbers}"] if numbers != list(range(len(numbers))) else [])
 
 
 def debts(root):
@@ -234,9 +209,7 @@ def test_supervisors_that_get_it_wrong_are_found_out(tmp_path, way, death, found
         assert live(name, name / "log", *options) is not None
     assert findings(right, right / "log") == []
     assert any(
-        each in problem
-        for problem in findings(bad, bad / "log")
-        for each in found.split("|")
+        each in problem for problem in findings(bad, bad / "log") for each in found.split("|")
     )
 
 
@@ -245,9 +218,7 @@ def test_a_team_survives_two_hundred_deaths(tmp_path, capsys):
     deaths, n = Counter(), 0
     while deaths.total() < 400:
         where, log = tmp_path / f"ws{n}", tmp_path / f"log{n}"
-        kind, plan = (
-            ("acts", at_acts(n, 4, ACTS)) if n % 2 else ("times", at_times(n, 3))
-        )
+        kind, plan = ("acts", at_acts(n, 4, ACTS)) if n % 2 else ("times", at_times(n, 3))
         deaths[kind] += story(where, log, plan)
         assert findings(where, log) == [], (n, plan)
         n += 1
@@ -278,11 +249,7 @@ def holding(pid, root):
     lives.
     """
     path = Path("/proc/locks")
-    locks = (
-        [line.split() for line in path.read_text().splitlines()]
-        if path.exists()
-        else []
-    )
+    locks = [line.split() for line in path.read_text().splitlines()] if path.exists() else []
     living = {each.stat().st_ino for each in (root / "runs" / ".holders").iterdir()}
     held = {
         int(lock[5].split(":")[2])
@@ -294,9 +261,7 @@ def holding(pid, root):
 
 def stands_still(pid):
     threads = Path(f"/proc/{pid}/task").glob("*/stat")
-    return all(
-        stat.read_text().rpartition(")")[2].split()[0] in "tT" for stat in threads
-    )
+    return all(stat.read_text().rpartition(")")[2].split()[0] in "tT" for stat in threads)
 
 
 class Two:
@@ -322,11 +287,7 @@ class Two:
 
     def at_work(self):
         """In the middle: something is written, and more is to come."""
-        until(
-            lambda: (
-                len(self.memory.as_agent("operator").read(namespace="status/web")) > 2
-            )
-        )
+        until(lambda: len(self.memory.as_agent("operator").read(namespace="status/web")) > 2)
         assert self.running()
 
     def hangs(self):
@@ -358,14 +319,8 @@ class Two:
     def looks(self):
         """When each look of the other's began and ended, and how many runs it took over."""
         path = self.root / "log.looks"
-        lines = (
-            [line.split() for line in path.read_text().splitlines()]
-            if path.exists()
-            else []
-        )
-        return [
-            (float(began), float(ended), int(taken)) for began, ended, taken in lines
-        ]
+        lines = [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+        return [(float(began), float(ended), int(taken)) for began, ended, taken in lines]
 
     def finished(self):
         """What the other says once it has brought it to its end."""
@@ -375,9 +330,7 @@ class Two:
 
     def refused(self):
         return [
-            record.fields
-            for record in self.memory.store.log.since(0)
-            if record.kind == "refused"
+            record.fields for record in self.memory.store.log.since(0) if record.kind == "refused"
         ]
 
 
@@ -395,11 +348,7 @@ def late(looks, due):
         for began, _, taken in looks
         if not taken and began > due
     ]
-    return (
-        early
-        + idle
-        + ([] if any(taken for *_, taken in looks) else ["it took over nothing"])
-    )
+    return early + idle + ([] if any(taken for *_, taken in looks) else ["it took over nothing"])
 
 
 @pytest.fixture
@@ -515,6 +464,5 @@ def test_a_supervisor_that_comes_back_without_looking_is_found_out(tmp_path, two
     both.one.send_signal(signal.SIGCONT)
     both.one.communicate(timeout=120)
     assert any(
-        "ended 2 times" in problem
-        for problem in findings(tmp_path / "ws", tmp_path / "ws" / "log")
+        "ended 2 times" in problem for problem in findings(tmp_path / "ws", tmp_path / "ws" / "log")
     )

@@ -100,9 +100,7 @@ class Recorder:
             if found is None:
                 continue
             status = path.stat()
-            lost = max(
-                0, found.end() - self.synced.get((status.st_dev, status.st_ino), 0)
-            )
+            lost = max(0, found.end() - self.synced.get((status.st_dev, status.st_ino), 0))
             problems = [f"{lost} bytes"] if lost else []
             for place in (
                 path,
@@ -148,15 +146,12 @@ def test_an_acknowledged_line_is_synced(tmp_path, monkeypatch, segment):
         assert write(memory, recorder, "eng-a", 30) == []
 
 
-def test_an_acknowledged_line_is_synced_when_writers_share_the_sync(
-    tmp_path, monkeypatch
-):
+def test_an_acknowledged_line_is_synced_when_writers_share_the_sync(tmp_path, monkeypatch):
     recorder = Recorder(monkeypatch)
     with workspace(tmp_path / "memory") as memory:
         memory.store.log.journal.segment_bytes = 10_000
         tasks = [
-            lambda name=agent.id: write(memory, recorder, name, 20)
-            for agent in memory.agents()
+            lambda name=agent.id: write(memory, recorder, name, 20) for agent in memory.agents()
         ]
         assert together(*tasks) == [[], [], [], []]
 
@@ -165,15 +160,10 @@ def test_every_act_is_synced(tmp_path, monkeypatch):
     recorder = Recorder(monkeypatch)
     with workspace(tmp_path / "memory") as memory:
         memory.register(synapse.Agent("lead", role="cto"))
-        memory.register(
-            synapse.Agent("junior", read=["*"], write=["*"], review_required=True)
-        )
+        memory.register(synapse.Agent("junior", read=["*"], write=["*"], review_required=True))
         lead, eng = memory.as_agent("lead"), memory.as_agent("eng-a")
         ids = [eng.append(f"{n}", "api/endpoints").id for n in range(3)]
-        staged = [
-            memory.as_agent("junior").append(f"{n}", "api/endpoints").id
-            for n in range(2)
-        ]
+        staged = [memory.as_agent("junior").append(f"{n}", "api/endpoints").id for n in range(2)]
         acts = [
             lambda: lead.approve(staged[0]),
             lambda: lead.reject(staged[1]),
@@ -252,9 +242,7 @@ def test_the_checker_catches_a_writer_that_does_not_sync(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("left_out", ["fdatasync", "fsync"])
-def test_the_checker_catches_our_own_writer_with_a_sync_left_out(
-    tmp_path, monkeypatch, left_out
-):
+def test_the_checker_catches_our_own_writer_with_a_sync_left_out(tmp_path, monkeypatch, left_out):
     recorder = Recorder(monkeypatch)
     monkeypatch.setattr(os, left_out, lambda fd: None)
     with workspace(tmp_path / "memory") as memory:
@@ -301,13 +289,7 @@ def unsynced(trace):
 
 
 def traced(root, program):
-    command = [
-        "strace",
-        "-f",
-        "-y",
-        "-e",
-        "trace=openat,write,pwrite64,writev,fsync,fdatasync",
-    ]
+    command = ["strace", "-f", "-y", "-e", "trace=openat,write,pwrite64,writev,fsync,fdatasync"]
     done = subprocess.run(
         [*command, "-o", f"{root}.trace", sys.executable, "-c", program, str(root)],
         capture_output=True,

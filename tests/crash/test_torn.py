@@ -83,9 +83,7 @@ def template(tmp_path_factory):
         for agent in STAFF:
             memory.register(agent)
         me = memory.as_agent("eng")
-        ids = [
-            me.append(f"entry {n}", "api/endpoints", topic=f"t{n}").id for n in range(4)
-        ]
+        ids = [me.append(f"entry {n}", "api/endpoints", topic=f"t{n}").id for n in range(4)]
         me.archive(ids[:1])
         memory.as_agent("junior").append("to be reviewed", "api/endpoints")
     return root
@@ -110,24 +108,18 @@ ACTS = {
     "append in a new namespace": lambda memory: memory.as_agent("eng").append(
         "body", "new/name/space"
     ),
-    "append once": lambda memory: memory.as_agent("eng").append(
-        "body", "api/endpoints", once="k"
-    ),
+    "append once": lambda memory: memory.as_agent("eng").append("body", "api/endpoints", once="k"),
     "stage": lambda memory: memory.as_agent("junior").append("body", "api/endpoints"),
     "approve": lambda memory: memory.as_agent("lead").approve(
         memory.as_agent("lead").staged()[0].id
     ),
-    "reject": lambda memory: memory.as_agent("lead").reject(
-        memory.as_agent("lead").staged()[0].id
-    ),
+    "reject": lambda memory: memory.as_agent("lead").reject(memory.as_agent("lead").staged()[0].id),
     "archive": lambda memory: memory.as_agent("eng").archive(live(memory)[:2]),
     "restore": lambda memory: memory.as_agent("lead").restore(
         ["syn-" + memory.store.log.at(4).id[4:]]
     ),
     "resolve": lambda memory: memory.as_agent("eng").resolve(live(memory)[0]),
-    "register": lambda memory: memory.register(
-        synapse.Agent("new", department="backend")
-    ),
+    "register": lambda memory: memory.register(synapse.Agent("new", department="backend")),
     "adopt": lambda memory: memory.store.refresh(force=True),
     "adopt from an inbox": lambda memory: memory.store.refresh(force=True),
 }
@@ -179,9 +171,7 @@ def survives(root, acknowledged):
         lead.read()
         report = memory.verify()
         assert report.problems == ()
-        records = [
-            record for record in memory.store.log.since() if record.kind != "seal"
-        ]
+        records = [record for record in memory.store.log.since() if record.kind != "seal"]
         entries = [record for record in records if record.kind == "entry"]
         assert len({record.id for record in entries}) == len(entries)
         bodies = Counter(lead.get(record.id).body for record in entries)
@@ -208,9 +198,7 @@ def test_a_writer_may_die_at_every_step(template, tmp_path, act, monkeypatch):
         shutil.rmtree(root)
     assert survived == sorted(survived), "absent before the commit, whole after it"
     assert survived[-1] == 1
-    assert survived[0] == act.startswith("adopt"), (
-        "a drop is adopted by whoever comes next"
-    )
+    assert survived[0] == act.startswith("adopt"), "a drop is adopted by whoever comes next"
 
 
 def test_a_writer_may_die_after_every_byte_of_its_line(template, tmp_path):
@@ -234,9 +222,7 @@ def test_a_writer_may_die_after_every_byte_of_its_line(template, tmp_path):
 
 
 @pytest.mark.parametrize("after", [1, 80, 200, -2, -1])
-def test_whoever_seals_a_torn_line_may_die_after_every_byte_too(
-    template, tmp_path, after
-):
+def test_whoever_seals_a_torn_line_may_die_after_every_byte_too(template, tmp_path, after):
     with (
         prepared(template, tmp_path / "torn", "append") as memory,
         pytest.MonkeyPatch.context() as patch,
@@ -297,9 +283,7 @@ def test_writers_may_die_around_the_end_of_a_segment(template, tmp_path, segment
         with pytest.MonkeyPatch.context() as patch:
             Death(patch, at % 17 + 1, after=at * 29 % 600)
             try:
-                acknowledged.append(
-                    memory.as_agent("eng").append(f"body {at}", "api/endpoints").id
-                )
+                acknowledged.append(memory.as_agent("eng").append(f"body {at}", "api/endpoints").id)
             except Killed:
                 pass
         memory.close()
@@ -322,16 +306,11 @@ def at(root, moment):
 
 def everything(memory):
     lead = memory.as_agent("lead")
-    return sorted(
-        entry.body
-        for entry in [*lead.read(), *lead.read(archived=True), *lead.staged()]
-    )
+    return sorted(entry.body for entry in [*lead.read(), *lead.read(archived=True), *lead.staged()])
 
 
 @pytest.mark.parametrize("kind", ["written", "approved", "restored"])
-def test_an_entry_filed_away_at_once_does_not_come_back(
-    template, tmp_path, monkeypatch, kind
-):
+def test_an_entry_filed_away_at_once_does_not_come_back(template, tmp_path, monkeypatch, kind):
     """Whoever finishes what dead writers left undone acts on records that are two seconds old: not
     on what they said then, but on where the entry is now.
     """
@@ -450,9 +429,7 @@ def test_a_page_of_the_archive_is_written_whole_where_writes_are_short(
     root, real = shutil.copytree(template, tmp_path / "memory"), os.write
     with at(root, now()) as memory, monkeypatch.context() as patch:
         ids = live(memory)
-        patch.setattr(
-            os, "write", lambda fd, raw: real(fd, bytes(raw)[: max(1, len(raw) // 2)])
-        )
+        patch.setattr(os, "write", lambda fd, raw: real(fd, bytes(raw)[: max(1, len(raw) // 2)]))
         memory.as_agent("eng").archive(ids)
         assert memory.verify().problems == ()
 

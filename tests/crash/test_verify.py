@@ -31,9 +31,7 @@ def grown(root, clock):
     with synapse.init(str(root), clock=clock) as memory:
         memory.register(synapse.Agent("lead", role="cto"))
         memory.register(synapse.Agent("eng", read=["*"], write=["*"], teams=["core"]))
-        memory.register(
-            synapse.Agent("junior", read=["*"], write=["*"], review_required=True)
-        )
+        memory.register(synapse.Agent("junior", read=["*"], write=["*"], review_required=True))
         eng, lead, junior = map(memory.as_agent, ("eng", "lead", "junior"))
         ids = [
             eng.append(f"body {n} — ü", "api/endpoints", tags=["a"], topic=f"t{n}").id
@@ -76,10 +74,7 @@ def covered(root):
     """Every file that `verify` answers for."""
     tops = ("journal", "entries", "archive", "staging", "agents")
     return sorted(
-        (
-            root / "synapse.yaml",
-            *(path for top in tops for path in (root / top).rglob("*.*")),
-        )
+        (root / "synapse.yaml", *(path for top in tops for path in (root / top).rglob("*.*")))
     )
 
 
@@ -118,14 +113,7 @@ def some_bytes(path):
 def test_a_changed_byte_is_seen(memory, root):
     """Wherever it is in a page, and in every line of the journal."""
     kinds = {path.relative_to(root).parts[0] for path in covered(root)}
-    assert kinds == {
-        "journal",
-        "entries",
-        "archive",
-        "staging",
-        "agents",
-        "synapse.yaml",
-    }
+    assert kinds == {"journal", "entries", "archive", "staging", "agents", "synapse.yaml"}
     for path in covered(root):
         assert flipped(memory, path, some_bytes(path)) == []
 
@@ -151,9 +139,7 @@ def test_a_verify_that_leaves_out_the_chain_is_found_out(memory, root, monkeypat
     """By a change in a text: other changes make a record that no writer could have written."""
     monkeypatch.setattr(Proof, "_wrong", lambda *_: None)
     path = journal(root)
-    texts = [
-        found.span(1) for found in re.finditer(rb'"text":"(.*?)"', path.read_bytes())
-    ]
+    texts = [found.span(1) for found in re.finditer(rb'"text":"(.*?)"', path.read_bytes())]
     changes = [
         (offset, flip)
         for offset, flip in some_bytes(path)
@@ -179,11 +165,7 @@ def test_the_first_bad_record_is_named(memory, root):
     for number, line in enumerate(lines, 1):
         path.write_bytes(
             b"".join(
-                [
-                    *lines[: number - 1],
-                    line.replace(b'"kind":"', b'"kind":"x'),
-                    *lines[number:],
-                ]
+                [*lines[: number - 1], line.replace(b'"kind":"', b'"kind":"x'), *lines[number:]]
             )
         )
         first = memory.verify().problems[0]
@@ -231,9 +213,7 @@ def cut_at(memory, root, sizes):
     assert memory.verify(head).ok
 
 
-def test_a_journal_cut_between_lines_is_seen_without_an_index_by_a_kept_head(
-    root, template
-):
+def test_a_journal_cut_between_lines_is_seen_without_an_index_by_a_kept_head(root, template):
     path, heads = journal(root), []
     lines = path.read_bytes().splitlines(keepends=True)
     for count in range(len(lines) + 1):
@@ -242,12 +222,9 @@ def test_a_journal_cut_between_lines_is_seen_without_an_index_by_a_kept_head(
         with synapse.open(str(root), clock=template[1]) as memory:
             heads.append(memory.verify().head)
             assert all(
-                memory.verify(head).problems[:1] == memory.verify().problems[:1]
-                for head in heads
+                memory.verify(head).problems[:1] == memory.verify().problems[:1] for head in heads
             )
-            assert (
-                count == len(lines) or not memory.verify(f"{len(lines)}:{'0' * 64}").ok
-            )
+            assert count == len(lines) or not memory.verify(f"{len(lines)}:{'0' * 64}").ok
 
 
 def test_lines_deleted_doubled_or_moved_are_seen(memory, root):
@@ -261,13 +238,9 @@ def test_lines_deleted_doubled_or_moved_are_seen(memory, root):
             check_seen(
                 memory,
                 path,
-                b"".join(
-                    [*lines[: at - 1], lines[at], lines[at - 1], *lines[at + 1 :]]
-                ),
+                b"".join([*lines[: at - 1], lines[at], lines[at - 1], *lines[at + 1 :]]),
             )
-            check_seen(
-                memory, path, b"".join([lines[at], *lines[:at], *lines[at + 1 :]])
-            )
+            check_seen(memory, path, b"".join([lines[at], *lines[:at], *lines[at + 1 :]]))
     check_seen(memory, path, b"")
     path.unlink()
     assert not memory.verify().ok
@@ -281,9 +254,7 @@ def test_a_line_put_in_between_is_seen(memory, root):
             check_seen(memory, path, b"".join([*lines[:at], text, *lines[at:]]))
 
 
-def test_a_journal_written_anew_is_seen_by_a_kept_head(
-    memory, root, template, tmp_path
-):
+def test_a_journal_written_anew_is_seen_by_a_kept_head(memory, root, template, tmp_path):
     head = memory.verify().head
     other = grown(tmp_path / "other", FrozenClock("2026-02-01T09:00:01Z"))
     shutil.copy(journal(other), journal(root))
@@ -322,11 +293,7 @@ def test_a_missing_or_misnamed_segment_is_seen(tmp_path):
 
 
 def mendable(root):
-    return [
-        path
-        for path in covered(root)
-        if path.parts[-2] != "agents" and path.suffix == ".md"
-    ]
+    return [path for path in covered(root) if path.parts[-2] != "agents" and path.suffix == ".md"]
 
 
 HARM = {
@@ -358,16 +325,11 @@ def test_repair_puts_files_back(root, template, harm, cold):
             report = memory.verify()
             assert not report.ok
             assert all(problem.mendable for problem in report.problems)
-            assert any(
-                str(path.relative_to(root)) in problem.where
-                for problem in report.problems
-            )
+            assert any(str(path.relative_to(root)) in problem.where for problem in report.problems)
             if cold:
                 memory.as_agent("lead").read()
             assert memory.repair().problems == ()
-            assert {
-                entry.id: entry.body for entry in memory.as_agent("lead").read()
-            } == before[1]
+            assert {entry.id: entry.body for entry in memory.as_agent("lead").read()} == before[1]
         assert path.read_bytes() == raw or path.parent.name == "archive", (
             "a page is made of what is archived now"
         )

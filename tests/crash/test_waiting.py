@@ -26,9 +26,7 @@ Lock(sys.argv[1]).run(hold)
 def holder(tmp_path):
     """A process that has the lock and keeps it."""
     process = subprocess.Popen(
-        [sys.executable, "-c", HOLD, tmp_path / "lock"],
-        stdout=subprocess.PIPE,
-        text=True,
+        [sys.executable, "-c", HOLD, tmp_path / "lock"], stdout=subprocess.PIPE, text=True
     )
     assert process.stdout.readline() == "held\n"
     yield process

@@ -85,9 +85,7 @@ def played(root, receiver, program, rounds, seed=3):
         by.setdefault(json.loads(body)["data"]["id"], set()).add(headers["webhook-id"])
     lost = set(written) - set(ids_taken(receiver))
     repeats = len(receiver.taken) - len(set(ids_taken(receiver)))
-    print(
-        f"{len(written)} entries, {rounds} kills, {len(lost)} lost, {repeats} repeats"
-    )
+    print(f"{len(written)} entries, {rounds} kills, {len(lost)} lost, {repeats} repeats")
     return lost, [id for id, ids in by.items() if len(ids) > 1]
 
 

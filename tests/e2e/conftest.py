@@ -44,9 +44,7 @@ class Wired(NamedTuple):
 def wired(name, url, home):
     """How each client is told where its provider is."""
     if name == "claude-code":
-        return Wired(
-            "claude-sonnet-4-5", {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "any"}
-        )
+        return Wired("claude-sonnet-4-5", {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "any"})
     if name == "codex":
         config = (
             'model_provider = "scripted"\ncheck_for_update_on_startup ='
@@ -65,9 +63,7 @@ def wired(name, url, home):
             "security": {"auth": {"selectedType": "gemini-api-key"}},
         }
         env = {"GOOGLE_GEMINI_BASE_URL": url, "GEMINI_API_KEY": "any"}
-        return Wired(
-            "gemini-2.5-flash", env, {".gemini/settings.json": json.dumps(settings)}
-        )
+        return Wired("gemini-2.5-flash", env, {".gemini/settings.json": json.dumps(settings)})
     model = {
         "id": "scripted",
         "name": "scripted",
@@ -88,10 +84,7 @@ def wired(name, url, home):
     config = {
         "models": {"providers": {"here": provider}},
         "agents": {
-            "defaults": {
-                "model": {"primary": "here/scripted"},
-                "workspace": f"{home}/workspace",
-            }
+            "defaults": {"model": {"primary": "here/scripted"}, "workspace": f"{home}/workspace"}
         },
         "update": {"checkOnStart": False},
     }
@@ -120,9 +113,7 @@ def claude(installing):
     clients.
     """
     if shutil.which("npm") is None:
-        pytest.skip(
-            f"{CLAUDE} is not there: Node's npm, which installs it, is not on the PATH"
-        )
+        pytest.skip(f"{CLAUDE} is not there: Node's npm, which installs it, is not on the PATH")
     folder = FOLDER / "claude-code"
     with installing(folder):
         return _installed(folder, _alone(CLAUDE)) / "claude"
@@ -139,24 +130,16 @@ def _installed(folder, files):
         # Without their scripts: all but one of the clients have what they need in their packages.
         for command in (["ci", "--ignore-scripts"], ["rebuild", CLAUDE]):
             done = subprocess.run(
-                ["npm", *command],
-                cwd=folder,
-                capture_output=True,
-                text=True,
-                timeout=PATIENCE,
+                ["npm", *command], cwd=folder, capture_output=True, text=True, timeout=PATIENCE
             )
-            assert done.returncode == 0, (
-                f"npm {command[0]} failed:\n{done.stderr[-2_000:]}"
-            )
+            assert done.returncode == 0, f"npm {command[0]} failed:\n{done.stderr[-2_000:]}"
         stamp.write_text(wanted)
     return folder / "node_modules/.bin"
 
 
 def _alone(name):
     """Return a package that asks for one client only, and its part of the lock."""
-    package, lock = (
-        json.loads((HERE / file).read_text(encoding="utf-8")) for file in ASKED
-    )
+    package, lock = (json.loads((HERE / file).read_text(encoding="utf-8")) for file in ASKED)
     wanted = {name: package["dependencies"][name]}
     root = {"name": package["name"], "dependencies": wanted}
     parts = {
@@ -165,13 +148,7 @@ def _alone(name):
         if path.startswith(f"node_modules/{name}")
     }
     lock["packages"] = {"": root, **parts}
-    return dict(
-        zip(
-            ASKED,
-            (json.dumps({**root, "private": True}), json.dumps(lock)),
-            strict=True,
-        )
-    )
+    return dict(zip(ASKED, (json.dumps({**root, "private": True}), json.dumps(lock)), strict=True))
 
 
 def pytest_terminal_summary(terminalreporter):
@@ -254,11 +231,7 @@ class CodexProject:
 
     @property
     def requests(self):
-        return [
-            taken.body
-            for taken in self.server.journal
-            if taken.path.endswith("/responses")
-        ]
+        return [taken.body for taken in self.server.journal if taken.path.endswith("/responses")]
 
     def run(self, *command, check=True):
         done = subprocess.run(
@@ -291,9 +264,7 @@ class CodexProject:
             return memory.as_agent("other").read().entries
 
     def runs(self):
-        return json.loads(self.run("orchestrator", "ps", "--all", "--json").stdout)[
-            "runs"
-        ]
+        return json.loads(self.run("orchestrator", "ps", "--all", "--json").stdout)["runs"]
 
     def lead(self):
         """The session of the main conversation, and the process that runs its hooks."""
@@ -310,12 +281,7 @@ class CodexProject:
             "folder": folder,
         }
         return Target(
-            "codex",
-            user=False,
-            python=sys.executable,
-            package=package,
-            env=self.env,
-            **places,
+            "codex", user=False, python=sys.executable, package=package, env=self.env, **places
         )
 
 
@@ -331,9 +297,7 @@ def codex_project(installed, tmp_path):
         if install:
             made[0].install()
             with synapse.open(str(made[0].root)) as memory:
-                memory.register(
-                    Agent("other", read=("*",), write=("*",), projects=("work",))
-                )
+                memory.register(Agent("other", read=("*",), write=("*",), projects=("work",)))
         return made[0]
 
     yield make

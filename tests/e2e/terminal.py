@@ -10,9 +10,7 @@ import struct
 import termios
 import time
 
-ESCAPES = re.compile(
-    r"\x1b\[[0-9;?<>=]*[a-zA-Z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b."
-)
+ESCAPES = re.compile(r"\x1b\[[0-9;?<>=]*[a-zA-Z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b.")
 
 
 class Terminal:

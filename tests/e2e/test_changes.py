@@ -73,9 +73,7 @@ def renames(project, seen):
     return "It is renamed."
 
 
-def test_who_uses_a_function_in_a_turn_of_its_own_is_told_that_another_renamed_it(
-    project, serve
-):
+def test_who_uses_a_function_in_a_turn_of_its_own_is_told_that_another_renamed_it(project, serve):
     db, users = (project.folder / "src" / name for name in ("db.py", "users.py"))
 
     def script(seen):
@@ -150,26 +148,16 @@ def test_sessions_in_two_work_trees_do_not_hear_of_each_other(project, serve):
 @pytest.mark.soak
 @pytest.mark.parametrize("how", ["apply_patch", "exec_command"])
 def test_codex_tells_who_uses_a_function_that_another_renamed_it(codex_project, how):
-    renaming = {
-        "apply_patch": PATCH,
-        "exec_command": {"cmd": f"apply_patch <<'EOF'\n{PATCH}EOF\n"},
-    }
+    renaming = {"apply_patch": PATCH, "exec_command": {"cmd": f"apply_patch <<'EOF'\n{PATCH}EOF\n"}}
 
     def script(seen):
-        first = next(
-            message.text for message in seen.messages if "TASK-" in message.text
-        )
+        first = next(message.text for message in seen.messages if "TASK-" in message.text)
         if "TASK-A" in first:
             done = seen.turn > 0
             return "It is renamed." if done else call(seen, **{how: renaming[how]})
         if seen.turn == 1:
             codex.codex(NEW, prompt="TASK-A: rename it")
-        commands = (
-            "cat src/db.py",
-            "true",
-            "grep -rn fetch_all src",
-            "python3 -m src.users",
-        )
+        commands = ("cat src/db.py", "true", "grep -rn fetch_all src", "python3 -m src.users")
         if seen.turn < len(commands):
             return call(seen, exec_command={"cmd": commands[seen.turn]})
         return "Done."

@@ -28,13 +28,7 @@ from tests.e2e.terminal import Terminal
 
 KEY = "sk-any-000000000000000000000000000000"
 MODEL = "claude-sonnet-4-5"
-STREAM = (
-    "--input-format",
-    "stream-json",
-    "--output-format",
-    "stream-json",
-    "--verbose",
-)
+STREAM = ("--input-format", "stream-json", "--output-format", "stream-json", "--verbose")
 RULE = "Call /v2/users, never /v1/users."
 FOUND = "parser.py reads the whole file at once: mind the memory."
 NEWS = "Stop using the staging database: it is being moved."
@@ -86,45 +80,31 @@ class Project:
         """Run the command line; what it printed."""
         command = [sys.executable, "-m", "orchestrator", *words]
         done = subprocess.run(
-            command,
-            cwd=self.folder,
-            env=self.env(),
-            capture_output=True,
-            text=True,
-            timeout=60,
+            command, cwd=self.folder, env=self.env(), capture_output=True, text=True, timeout=60
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     def command(self, *words):
-        allowed = (
-            "--allowedTools",
-            "Agent,Bash,Edit,Read,ToolSearch,mcp__plugin_synapse_synapse",
-        )
+        allowed = ("--allowedTools", "Agent,Bash,Edit,Read,ToolSearch,mcp__plugin_synapse_synapse")
         return [str(self.claude), *words, "--model", MODEL, *allowed]
 
     def ask(self, url, *words, seconds=100):
         """Run one question; what the client printed."""
         command = self.command("-p", *words)
         given = {"cwd": self.folder, "env": self.env(url), "stdin": subprocess.DEVNULL}
-        done = subprocess.run(
-            command, **given, capture_output=True, text=True, timeout=seconds
-        )
+        done = subprocess.run(command, **given, capture_output=True, text=True, timeout=seconds)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
     def write(self, text, **fields):
         """Write an entry as another process would, by the command line."""
         options = [f"--{name}={value}" for name, value in fields.items()]
-        self.synapse(
-            "write", "--from=boss", "--namespace=decisions/api", *options, text
-        )
+        self.synapse("write", "--from=boss", "--namespace=decisions/api", *options, text)
 
     def synapse(self, *words):
         command = [sys.executable, "-m", "synapse", "--root", self.root, *words]
-        done = subprocess.run(
-            command, env=self.env(), capture_output=True, text=True, timeout=60
-        )
+        done = subprocess.run(command, env=self.env(), capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -170,17 +150,11 @@ def requests(server, containing):
     for taken in list(server.journal):
         messages = taken.body.get("messages", [])
         parts = [part for message in messages for part in parts_of(message["content"])]
-        first = "".join(
-            part.get("text", "") for part in parts_of(messages[0]["content"])
-        )
+        first = "".join(part.get("text", "") for part in parts_of(messages[0]["content"]))
         if containing in first:
-            texts = tuple(
-                part.get("text", "") for part in parts if part["type"] == "text"
-            )
+            texts = tuple(part.get("text", "") for part in parts if part["type"] == "text")
             results = tuple(
-                json.dumps(part["content"])
-                for part in parts
-                if part["type"] == "tool_result"
+                json.dumps(part["content"]) for part in parts if part["type"] == "tool_result"
             )
             chosen.append(Request(texts, results))
     return chosen
@@ -192,12 +166,8 @@ def parts_of(content):
 
 def asked(seen):
     """Return the task of a conversation, MAIN or the letter of a sub-agent's."""
-    text = "\n".join(
-        message.text for message in seen.messages if message.role == "user"
-    )
-    return next(
-        (task for task in ("TASK-MAIN", "TASK-A", "TASK-B") if task in text), ""
-    )
+    text = "\n".join(message.text for message in seen.messages if message.role == "user")
+    return next((task for task in ("TASK-MAIN", "TASK-A", "TASK-B") if task in text), "")
 
 
 def agent(prompt, type="general-purpose"):
@@ -232,9 +202,7 @@ def entries(project, namespace):
 def test_the_client_itself_finds_the_plugin_valid(project):
     folder = f"{project.root}/runs/.plugins/claude-code"
     command = [str(project.claude), "plugin", "validate", folder]
-    done = subprocess.run(
-        command, env=project.env(), capture_output=True, text=True, timeout=60
-    )
+    done = subprocess.run(command, env=project.env(), capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout
     assert "Validation passed" in done.stdout
     assert "error" not in done.stdout.lower()
@@ -242,10 +210,7 @@ def test_the_client_itself_finds_the_plugin_valid(project):
 
 def test_the_version_is_the_one_that_the_facts_are_of(project):
     done = subprocess.run(
-        [str(project.claude), "--version"],
-        env=project.env(),
-        capture_output=True,
-        text=True,
+        [str(project.claude), "--version"], env=project.env(), capture_output=True, text=True
     )
     assert facts.load("claude-code").verified in done.stdout
 
@@ -253,9 +218,7 @@ def test_the_version_is_the_one_that_the_facts_are_of(project):
 @pytest.mark.soak
 def test_a_session_loads_all_of_the_plugin_with_no_question(project, serve):
     server = serve(lambda seen: "Done.")
-    output = project.ask(
-        server.url, "hello", "--output-format", "stream-json", "--verbose"
-    )
+    output = project.ask(server.url, "hello", "--output-format", "stream-json", "--verbose")
     init = next(json.loads(line) for line in output.splitlines() if '"init"' in line)
     assert "synapse" in [plugin["name"] for plugin in init["plugins"]]
     assert not init.get("plugin_errors")
@@ -323,9 +286,7 @@ def worked(claude, tmp_path_factory):
         task = asked(seen)
         if task == "TASK-A":
             if seen.turn == 0:
-                return Move(
-                    "", (("Read", {"file_path": str(project.folder / "parser.py")}),)
-                )
+                return Move("", (("Read", {"file_path": str(project.folder / "parser.py")}),))
             if seen.turn == 1:
                 # by another process, while this agent is at work
                 project.write(NEWS, priority="critical")
@@ -334,17 +295,11 @@ def worked(claude, tmp_path_factory):
         if task == "TASK-B":
             return "Blocked: which port does the gateway listen on?"
         if task == "TASK-MAIN" and seen.turn < 2:
-            return agent(
-                ("TASK-A: mend the parser", "TASK-B: find the gateway's port")[
-                    seen.turn
-                ]
-            )
+            return agent(("TASK-A: mend the parser", "TASK-B: find the gateway's port")[seen.turn])
         return "Both parts are done."
 
     with ModelServer(script) as server:
-        output = project.ask(
-            server.url, "TASK-MAIN: mend it all", "--output-format", "json"
-        )
+        output = project.ask(server.url, "TASK-MAIN: mend it all", "--output-format", "json")
         return project, server, json.loads(output)
 
 
@@ -387,26 +342,16 @@ def run_of(project, entry):
 def test_the_completion_is_written_with_its_usage(worked):
     project, _, _ = worked
     entry = next(
-        entry
-        for entry in entries(project, "status/*")
-        if "The parser works" in entry.body
+        entry for entry in entries(project, "status/*") if "The parser works" in entry.body
     )
     assert entry.author == "engineer"
     run = run_of(project, entry)
     assert (run.state, run.status) == ("ended", "done")
     transcript = next(Path(project.home).glob(".claude/projects/*/*/subagents/*.jsonl"))
-    parts = [
-        spent("claude-code", str(path)) for path in transcript.parent.glob("*.jsonl")
-    ]
-    assert run.fields["usage"]["input_tokens"] in [
-        part.usage.input_tokens for part in parts
-    ]
+    parts = [spent("claude-code", str(path)) for path in transcript.parent.glob("*.jsonl")]
+    assert run.fields["usage"]["input_tokens"] in [part.usage.input_tokens for part in parts]
     assert run.fields["usage"]["output_tokens"] > 0
-    assert (
-        run.fields["usage"]["estimated"],
-        run.fields["model"],
-        run.fields["turns"],
-    ) == (
+    assert (run.fields["usage"]["estimated"], run.fields["model"], run.fields["turns"]) == (
         False,
         MODEL,
         3,
@@ -427,19 +372,10 @@ def test_the_session_is_a_run_that_has_ended_with_all_that_it_used(worked):
     project, _, result = worked
     assert eventually(lambda: {run.state for run in runs(project)} == {"ended"})
     main = next(run for run in runs(project) if run.parent is None)
-    assert (main.agent, main.state, main.fields["engine"]) == (
-        "lead",
-        "ended",
-        "claude-code",
-    )
+    assert (main.agent, main.state, main.fields["engine"]) == ("lead", "ended", "claude-code")
     used, said = main.fields["usage"], result["usage"]
-    sent = sum(
-        said[f"{kind}input_tokens"] for kind in ("", "cache_creation_", "cache_read_")
-    )
-    assert (used["input_tokens"], used["output_tokens"]) == (
-        sent,
-        said["output_tokens"],
-    )
+    sent = sum(said[f"{kind}input_tokens"] for kind in ("", "cache_creation_", "cache_read_"))
+    assert (used["input_tokens"], used["output_tokens"]) == (sent, said["output_tokens"])
 
 
 def test_nothing_went_wrong_and_nobody_was_left_behind(worked):
@@ -460,9 +396,7 @@ def processes(project):
     ]
 
 
-def test_a_prompt_is_given_what_its_words_find_and_one_that_asks_nothing_is_not(
-    project, serve
-):
+def test_a_prompt_is_given_what_its_words_find_and_one_that_asks_nothing_is_not(project, serve):
     """Beside the view of the start, which has no more than a line of each note."""
     note = "Uploads above 8 MB are cut by the proxy: client_max_body_size is its limit."
     project.write(note, priority="info")
@@ -490,11 +424,7 @@ class Stream:
 
     def __init__(self, project, url):
         command = project.command("-p", *STREAM)
-        pipes = {
-            "stdin": subprocess.PIPE,
-            "stdout": subprocess.PIPE,
-            "stderr": subprocess.DEVNULL,
-        }
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         self.process = subprocess.Popen(
             command, cwd=project.folder, env=project.env(url), text=True, **pipes
         )
@@ -585,9 +515,7 @@ def test_what_a_person_says_is_heard_in_mid_turn_and_wakes_who_waits(project, se
     assert [each.text.count(NEWS) for each in requests(server, "TASK-MAIN")] == [0, 1]
 
 
-def test_what_is_written_in_its_name_is_told_to_it_but_not_its_own_words(
-    project, serve
-):
+def test_what_is_written_in_its_name_is_told_to_it_but_not_its_own_words(project, serve):
     """By a person in another shell; and by the session itself, in its own."""
     fields = "--from lead --namespace status/work --priority critical"
     own = "We ship on Friday."
@@ -621,9 +549,7 @@ def test_a_critical_wakes_an_idle_session_that_a_person_sits_before(project, ser
         assert terminal.wait(lambda: len(server.journal) == 1 and idle(project))
         project.write("The weather is fine.")
         project.write(NEWS, priority="critical")
-        assert terminal.wait(lambda: len(requests(server, "TASK-MAIN")) == 2), (
-            terminal.text[-500:]
-        )
+        assert terminal.wait(lambda: len(requests(server, "TASK-MAIN")) == 2), terminal.text[-500:]
         last = requests(server, "TASK-MAIN")[-1]
         assert last.text.count(NEWS) == 1
         assert "Monitor event" in last.text
@@ -642,9 +568,9 @@ def test_an_idle_session_costs_no_request_when_the_memory_is_taken_away(project,
         assert terminal.wait(lambda: MONITOR in terminal.text), terminal.text[-500:]
         assert eventually(lambda: processes(project))
         os.rename(project.root, project.base / "taken-away")
-        assert not terminal.wait(lambda: server.journal, seconds=8), str(
-            server.journal[0].body
-        )[-3_000:]
+        assert not terminal.wait(lambda: server.journal, seconds=8), str(server.journal[0].body)[
+            -3_000:
+        ]
     finally:
         terminal.close()
 
@@ -682,10 +608,7 @@ def torn(project):
     [
         gone,
         torn,
-        *(
-            pytest.param(harm, marks=pytest.mark.soak)
-            for harm in (no_workspace, no_python)
-        ),
+        *(pytest.param(harm, marks=pytest.mark.soak) for harm in (no_workspace, no_python)),
     ],
     ids=lambda harm: harm.__name__,
 )
@@ -707,9 +630,7 @@ def test_the_model_calls_the_memory_tools(project, serve):
 
     def script(seen):
         if seen.turn == 0:
-            return Move(
-                "", (("ToolSearch", {"query": f"select:{tool}", "max_results": 5}),)
-            )
+            return Move("", (("ToolSearch", {"query": f"select:{tool}", "max_results": 5}),))
         if seen.turn == 1:
             return Move("", ((tool, {"query": "users endpoint"}),))
         return "Done."

@@ -82,10 +82,7 @@ def keep(name, engine, output, tmp_path):
     text = output.replace(str(tmp_path), "/place")
     ids = {}
     text = UUID.sub(
-        lambda found: ids.setdefault(
-            found[0], f"00000000-0000-4000-8000-{len(ids):012}"
-        ),
-        text,
+        lambda found: ids.setdefault(found[0], f"00000000-0000-4000-8000-{len(ids):012}"), text
     )
     ends = "json" if engine.client.form == "json" else "jsonl"
     TRANSCRIPTS.mkdir(exist_ok=True)
@@ -117,9 +114,7 @@ def test_a_client_works_and_goes_on(client, memory, tmp_path, request, name):
         user("go on", "wake"),
     )
     server.journal.clear()
-    second = step(
-        engine, Request("You are eng-a.", messages, session=first.session, place=place)
-    )
+    second = step(engine, Request("You are eng-a.", messages, session=first.session, place=place))
     assert second.text == "Said after 2 replies."
     assert 0 < second.usage.input_tokens < first.usage.input_tokens
     assert "Your Earlier Output" not in str(server.journal)
@@ -136,11 +131,7 @@ def test_a_client_works_and_goes_on(client, memory, tmp_path, request, name):
 @pytest.mark.parametrize("name", CLIENTS[:3])
 def test_a_lost_session_starts_again(client, name):
     engine, place, _ = client(name, works)
-    messages = (
-        user("do it"),
-        Message("assistant", "half done", "work_out"),
-        user("go on", "wake"),
-    )
+    messages = (user("do it"), Message("assistant", "half done", "work_out"), user("go on", "wake"))
     lost = "00000000-0000-4000-8000-000000000000"
     turn = step(engine, Request("", messages, session=lost, place=place))
     assert turn.text == "Said after 0 replies."
@@ -154,9 +145,7 @@ def test_a_prompt_that_is_too_long(client, tmp_path, request, name):
     with pytest.raises(ContextTooLong):
         step(engine, Request("", (user("do it"),), place=place))
     if request.config.getoption("--golden"):
-        keep(
-            "too-long", engine, Path(place.output).read_text(encoding="utf-8"), tmp_path
-        )
+        keep("too-long", engine, Path(place.output).read_text(encoding="utf-8"), tmp_path)
 
 
 @pytest.mark.parametrize("name", CLIENTS[:2])
@@ -165,20 +154,14 @@ def test_a_structured_result_tells_of_a_blocker(client, tmp_path, request, name)
     turn = step(engine, Request("", (user("do it"),), place=place))
     assert (turn.text, turn.blocked) == ("Half of it.", "There is no schema.")
     if request.config.getoption("--golden"):
-        keep(
-            "blocked", engine, Path(place.output).read_text(encoding="utf-8"), tmp_path
-        )
+        keep("blocked", engine, Path(place.output).read_text(encoding="utf-8"), tmp_path)
 
 
 @pytest.mark.parametrize("name", CLIENTS)
 def test_the_version_is_the_one_that_the_facts_are_of(client, installed, name):
     engine, place, _ = client(name, works)
     version = engine.client._replace(
-        start=("--version",),
-        system=(),
-        model=(),
-        form="text",
-        permissions={"memory": ()},
+        start=("--version",), system=(), model=(), form="text", permissions={"memory": ()}
     )
     engine.client = version
     assert version.verified in step(engine, Request("", (user(""),), place=place)).text

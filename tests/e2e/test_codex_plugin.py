@@ -32,9 +32,7 @@ MOUNT = 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && shift && exe
 
 def is_child(seen):
     asked = [message.text for message in seen.messages if message.role == "user"]
-    return any("CHILD" in text for text in asked) and not any(
-        "MAIN" in text for text in asked
-    )
+    return any("CHILD" in text for text in asked) and not any("MAIN" in text for text in asked)
 
 
 def call(seen, **calls):
@@ -44,8 +42,7 @@ def call(seen, **calls):
         return Move(
             "",
             tuple(
-                (next(each for each in names if each.endswith(name)), calls[name])
-                for name in calls
+                (next(each for each in names if each.endswith(name)), calls[name]) for name in calls
             ),
         )
     lines = (f"text(await tools.{name}({json.dumps(calls[name])}))" for name in calls)
@@ -65,10 +62,7 @@ def wait(seen):
     if "collaboration__wait_agent" in names:
         return Move("", (("collaboration__wait_agent", {"timeout_ms": 20_000}),))
     child = UUID.search(seen.messages[-1].text)[0]
-    return Move(
-        "",
-        (("multi_agent_v1__wait_agent", {"targets": [child], "timeout_ms": 20_000}),),
-    )
+    return Move("", (("multi_agent_v1__wait_agent", {"targets": [child], "timeout_ms": 20_000}),))
 
 
 def leads(child):
@@ -94,9 +88,7 @@ def said(events):
 
 def texts(body):
     """What a request says to the model, without its tools."""
-    return json.dumps(
-        [item for item in body["input"] if item.get("type") != "additional_tools"]
-    )
+    return json.dumps([item for item in body["input"] if item.get("type") != "additional_tools"])
 
 
 def of_child(body):
@@ -115,19 +107,13 @@ def test_the_first_request_has_the_tools_of_the_memory(codex_project):
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_main_and_sub_agent_start_with_their_views_and_leave_entries(
-    codex_project, model
-):
+def test_main_and_sub_agent_start_with_their_views_and_leave_entries(codex_project, model):
     def child(seen):
         if seen.turn == 0:
             entry = {"namespace": "status/work", "body": "Half of the login is found."}
             prefix = "mcp__synapse__" if model == NEW else ""
             return call(
-                seen,
-                **{
-                    f"{prefix}memory_search": {"query": "login"},
-                    f"{prefix}append": entry,
-                },
+                seen, **{f"{prefix}memory_search": {"query": "login"}, f"{prefix}append": entry}
             )
         return "The login endpoint is at /v2/login, in auth.py."
 
@@ -145,15 +131,11 @@ def test_main_and_sub_agent_start_with_their_views_and_leave_entries(
     assert runs["engineer"]["parent"] == runs["lead"]["run"]
     assert all(run["usage"]["input_tokens"] > 1_000 for run in runs.values())
     written = {
-        entry.body: entry.author
-        for entry in codex.entries()
-        if entry.namespace == "status/work"
+        entry.body: entry.author for entry in codex.entries() if entry.namespace == "status/work"
     }
     # its own call of a tool of the memory
     assert written["Half of the login is found."] == "engineer"
-    assert (
-        written["Done: The login endpoint is at /v2/login, in auth.py."] == "engineer"
-    )
+    assert written["Done: The login endpoint is at /v2/login, in auth.py."] == "engineer"
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -165,11 +147,7 @@ def test_a_critical_of_another_process_reaches_a_session_at_work(codex_project, 
 
     codex = codex_project(script)
     assert said(codex.codex(model)) == ["Done."]
-    assert ["STOP using /v1" in texts(body) for body in codex.requests] == [
-        False,
-        True,
-        True,
-    ]
+    assert ["STOP using /v1" in texts(body) for body in codex.requests] == [False, True, True]
     assert all(texts(body).count("STOP using /v1") <= 1 for body in codex.requests)
 
 
@@ -201,13 +179,9 @@ def test_a_critical_at_the_very_end_keeps_the_agent_going(codex_project, model):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_a_blocker_of_a_sub_agent_is_written(codex_project, model):
-    codex = codex_project(
-        leads(lambda seen: "Blocked: there is no key for the login service.")
-    )
+    codex = codex_project(leads(lambda seen: "Blocked: there is no key for the login service."))
     codex.codex(model)
-    (blocker,) = [
-        entry for entry in codex.entries() if entry.namespace.startswith("blockers/")
-    ]
+    (blocker,) = [entry for entry in codex.entries() if entry.namespace.startswith("blockers/")]
     assert "no key for the login service" in blocker.body
     assert blocker.priority == "critical"
 
@@ -235,19 +209,11 @@ def test_before_it_reads_a_file_it_is_told_what_is_known_of_it(codex_project):
     def script(seen):
         if seen.turn == 0:
             codex.write("decisions/login", "auth.py is generated: never edit it.")
-        return (
-            call(seen, exec_command={"cmd": "cat auth.py"})
-            if seen.turn < 2
-            else "Done."
-        )
+        return call(seen, exec_command={"cmd": "cat auth.py"}) if seen.turn < 2 else "Done."
 
     codex = codex_project(script)
     codex.codex(NEW)
-    assert ["auth.py is generated" in texts(body) for body in codex.requests] == [
-        False,
-        True,
-        True,
-    ]
+    assert ["auth.py is generated" in texts(body) for body in codex.requests] == [False, True, True]
     assert texts(codex.requests[-1]).count("auth.py is generated") == 1
 
 
@@ -257,9 +223,7 @@ def test_two_agents_hear_that_they_edit_one_file(codex_project):
     def script(seen):
         if is_child(seen):
             return (
-                call(seen, apply_patch=patch.format("ab"[seen.turn]))
-                if seen.turn < 2
-                else "Done."
+                call(seen, apply_patch=patch.format("ab"[seen.turn])) if seen.turn < 2 else "Done."
             )
         steps = (
             lambda: call(seen, apply_patch=patch.format("a")),
@@ -271,9 +235,7 @@ def test_two_agents_hear_that_they_edit_one_file(codex_project):
     codex = codex_project(script)
     codex.codex(NEW)
     told = [
-        "lead changed a.txt just now" in texts(body)
-        for body in codex.requests
-        if of_child(body)
+        "lead changed a.txt just now" in texts(body) for body in codex.requests if of_child(body)
     ]
     assert told == [False, True, True]
     assert (codex.work / "b.txt").read_text() == "hello\n"
@@ -287,9 +249,7 @@ def looks(seen):
 
 
 def broken_program(codex):
-    (codex.root / "runs/.plugins/codex/bin/hook").write_text(
-        "#!/bin/sh\necho '{no json'; exit 3\n"
-    )
+    (codex.root / "runs/.plugins/codex/bin/hook").write_text("#!/bin/sh\necho '{no json'; exit 3\n")
 
 
 def no_programs(codex):
@@ -304,9 +264,7 @@ def broken_settings(codex):
     (codex.root / "synapse.yaml").write_text("{")
 
 
-@pytest.mark.parametrize(
-    "harm", [broken_program, no_programs, no_workspace, broken_settings]
-)
+@pytest.mark.parametrize("harm", [broken_program, no_programs, no_workspace, broken_settings])
 def test_codex_goes_on_without_us(codex_project, harm):
     codex = codex_project(looks)
     harm(codex)
@@ -331,9 +289,7 @@ def test_the_caps_of_the_facts_are_the_clients(codex_project, event):
     hook = codex.root / "runs/.plugins/codex/bin/hook"
     for more, whole in ((0, True), (1, False)):
         text = "é" * (about.cap // 2) + "x" * more
-        answer = {
-            "hookSpecificOutput": {"hookEventName": event, "additionalContext": text}
-        }
+        answer = {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}}
         (codex.work / "answer").write_text(json.dumps(answer))
         hook.write_text(
             f'#!/bin/sh\ngrep -q \'"hook_event_name":"{event}"\' && cat {codex.work}/answer\n'
@@ -354,9 +310,7 @@ def test_a_session_of_our_own_supervisor_is_left_alone(codex_project):
 @pytest.mark.parametrize("words", [(), ("--user",)])
 def test_its_configuration_is_as_it_was_after_uninstall(codex_project, words):
     codex = codex_project(lambda seen: "Done.", install=False)
-    hooks = (
-        codex.codex_home / "hooks.json" if words else codex.work / ".codex/hooks.json"
-    )
+    hooks = codex.codex_home / "hooks.json" if words else codex.work / ".codex/hooks.json"
     hooks.parent.mkdir(exist_ok=True)
     own = '{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "true # mine"}]}]}}'
     hooks.write_text(own)
@@ -374,7 +328,4 @@ def test_its_configuration_is_as_it_was_after_uninstall(codex_project, words):
 
 def test_the_version_is_the_one_that_the_facts_are_of(codex_project):
     codex = codex_project(looks, install=False)
-    assert (
-        codex.run("codex", "--version").stdout.split()[-1]
-        == facts.load("codex").verified
-    )
+    assert codex.run("codex", "--version").stdout.split()[-1] == facts.load("codex").verified

@@ -37,20 +37,14 @@ PIECES = re.compile(
 class Window:
     """An interactive session in a terminal of its own, which answers what Codex asks a terminal."""
 
-    ANSWERS = (
-        (b"\x1b[6n", b"\x1b[1;1R"),
-        (b"\x1b[c", b"\x1b[?62;c"),
-        (b"\x1b[?u", b"\x1b[?0u"),
-    )
+    ANSWERS = ((b"\x1b[6n", b"\x1b[1;1R"), (b"\x1b[c", b"\x1b[?62;c"), (b"\x1b[?u", b"\x1b[?0u"))
 
     def __init__(self, codex, *words):
         self.pid, self.terminal = pty.fork()
         if self.pid == 0:
             os.chdir(codex.work)
             os.execvpe("codex", ["codex", "--model", MODEL, *words], codex.env)
-        fcntl.ioctl(
-            self.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0)
-        )
+        fcntl.ioctl(self.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
         self.output = b""
 
     def until(self, seen, seconds=30):
@@ -67,9 +61,7 @@ class Window:
     def text(self):
         """What stands in the window: Codex draws only what has changed."""
         rows, row, column = {}, 1, 1
-        for text, numbers, kind in PIECES.findall(
-            self.output.decode("utf-8", "replace")
-        ):
+        for text, numbers, kind in PIECES.findall(self.output.decode("utf-8", "replace")):
             values = (
                 [int(number or 1) for number in numbers.split(";")]
                 if numbers.strip("0123456789;") == ""
@@ -118,9 +110,7 @@ class Window:
     def close(self):
         """End it as its user does, else by force."""
         self.type("/quit")
-        if not self.until(
-            lambda _: os.waitpid(self.pid, os.WNOHANG)[0] == self.pid, 10
-        ):
+        if not self.until(lambda _: os.waitpid(self.pid, os.WNOHANG)[0] == self.pid, 10):
             os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
         os.close(self.terminal)
@@ -151,10 +141,7 @@ def server(codex_project):
 
 
 def verdicts(codex):
-    return {
-        finding.check: finding.verdict
-        for finding in install_codex.examine(codex.target())
-    }
+    return {finding.check: finding.verdict for finding in install_codex.examine(codex.target())}
 
 
 def heard(codex, text):
@@ -187,9 +174,7 @@ def test_a_window_asks_for_consent_and_is_woken_while_it_is_open(server):
     assert window.until(heard(codex, "WAKE: read this"))
     window.until(lambda text: "Saidafter1" in text)
     window.close()
-    assert not wakes_codex.wake(
-        session, "WAKE: nobody is here", str(codex.work), codex.env, pid
-    )
+    assert not wakes_codex.wake(session, "WAKE: nobody is here", str(codex.work), codex.env, pid)
     assert not heard(codex, "nobody is here")("")
 
 
@@ -203,9 +188,7 @@ def test_a_window_with_a_server_of_its_own_is_woken(codex_project):
     assert wakes_codex.wake(session, "WAKE: read this", str(codex.work), codex.env, pid)
     assert window.until(heard(codex, "WAKE: read this"))
     window.close()
-    assert not wakes_codex.wake(
-        session, "WAKE: nobody is here", str(codex.work), codex.env, pid
-    )
+    assert not wakes_codex.wake(session, "WAKE: nobody is here", str(codex.work), codex.env, pid)
 
 
 def until(seen, seconds=30):
@@ -223,9 +206,7 @@ def up():
     def start(codex):
         words = ["orchestrator", "up", "--engine", "scripted"]
         daemons.append(
-            subprocess.Popen(
-                words, cwd=codex.work, env=codex.env, stdin=-3, stdout=-3, stderr=-3
-            )
+            subprocess.Popen(words, cwd=codex.work, env=codex.env, stdin=-3, stdout=-3, stderr=-3)
         )
         files = codex.home / ".local/state/synapse/daemons"
         return lambda: any(files.glob("*.sock"))
@@ -267,12 +248,8 @@ def test_a_one_shot_session_is_not_woken(codex_project):
     def script(seen):
         if seen.turn == 1:
             session, pid = codex.lead()
-            woken.append(
-                wakes_codex.wake(session, "WAKE", str(codex.work), codex.env, pid)
-            )
-        return (
-            Move("", (("exec_command", {"cmd": "true"}),)) if seen.turn < 2 else "Done."
-        )
+            woken.append(wakes_codex.wake(session, "WAKE", str(codex.work), codex.env, pid))
+        return Move("", (("exec_command", {"cmd": "true"}),)) if seen.turn < 2 else "Done."
 
     codex = codex_project(script)
     codex.codex(MODEL)

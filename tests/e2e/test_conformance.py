@@ -26,13 +26,7 @@ SUITES = {
     "2026-07-28": ("conformance-2026", ("--requirements", "2026-07-28")),
 }
 PASSED = {
-    "2025-11-25": {
-        "server-initialize",
-        "ping",
-        "tools-list",
-        "resources-list",
-        "prompts-list",
-    },
+    "2025-11-25": {"server-initialize", "ping", "tools-list", "resources-list", "prompts-list"},
     "2026-07-28": {
         "tools-list",
         "resources-list",
@@ -54,9 +48,7 @@ def node(installing):
     def run(suite, *words):
         script = FOLDER / "node_modules" / suite / "dist/index.js"
         command = [str(program if program.exists() else "node"), str(script), *words]
-        return subprocess.run(
-            command, cwd=FOLDER, capture_output=True, text=True, timeout=120
-        )
+        return subprocess.run(command, cwd=FOLDER, capture_output=True, text=True, timeout=120)
 
     return run
 
@@ -75,11 +67,7 @@ def install():
     for name in LOCKED:
         shutil.copy(HERE / name, FOLDER / name)
     done = subprocess.run(
-        ["npm", "ci", "--ignore-scripts"],
-        cwd=FOLDER,
-        capture_output=True,
-        text=True,
-        timeout=300,
+        ["npm", "ci", "--ignore-scripts"], cwd=FOLDER, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, f"npm ci failed:\n{done.stderr[-2_000:]}"
     stamp.write_text(wanted)
@@ -126,9 +114,7 @@ def test_the_server_conforms(node, address, tmp_path, revision):
     """
     suite, more = SUITES[revision]
     listed = HERE / f"{revision}.yml"
-    done = node(
-        suite, "server", "--url", address, *more, "--expected-failures", str(listed)
-    )
+    done = node(suite, "server", "--url", address, *more, "--expected-failures", str(listed))
     assert done.returncode == 0, done.stdout[-4_000:]
     assert passed(done.stdout) >= PASSED[revision] | BOTH
     stale = tmp_path / "stale.yml"

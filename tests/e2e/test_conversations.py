@@ -89,14 +89,11 @@ def test_a_window_that_is_compacted_and_cleared_is_told_again(project):
         return "<summary>It was said.</summary>"
 
     with ModelServer(script) as server:
-        terminal = Terminal(
-            project.command(), str(project.folder), project.env(server.url)
-        )
+        terminal = Terminal(project.command(), str(project.folder), project.env(server.url))
 
         def answered(task):
             return lambda: (
-                task in str([taken.body for taken in server.journal])
-                and claude_code.idle(project)
+                task in str([taken.body for taken in server.journal]) and claude_code.idle(project)
             )
 
         try:
@@ -105,9 +102,7 @@ def test_a_window_that_is_compacted_and_cleared_is_told_again(project):
             terminal.say("/compact", lambda: "ompacted" in terminal.text)
             terminal.say("TASK-COMPACT: go on", answered("TASK-COMPACT"))
             terminal.say("/clear", lambda: "SessionEnd" in fired(project))
-            terminal.say(
-                "TASK-CLEAR: note it", lambda: written(project, "The nav is dark.")
-            )
+            terminal.say("TASK-CLEAR: note it", lambda: written(project, "The nav is dark."))
         finally:
             terminal.close()
         for task in ("TASK-MAIN", *EMPTIED):
@@ -124,9 +119,7 @@ def test_a_window_that_is_compacted_and_cleared_is_told_again(project):
     assert len(found) == 2
     assert entry.author == "lead"
     assert found[entry.run].task.text.startswith("TASK-CLEAR")
-    assert not claude_code.entries(project, "status/*"), (
-        "the summary is nobody's result"
-    )
+    assert not claude_code.entries(project, "status/*"), "the summary is nobody's result"
 
 
 def fired(project):
@@ -135,11 +128,7 @@ def fired(project):
 
 
 def written(project, body):
-    return [
-        entry
-        for entry in claude_code.entries(project, "decisions/*")
-        if entry.body == body
-    ]
+    return [entry for entry in claude_code.entries(project, "decisions/*") if entry.body == body]
 
 
 # -- Codex -----------------------------------------------------------------------------------------
@@ -177,10 +166,7 @@ def test_a_window_of_codex_that_is_compacted_and_cleared_is_told_again(codex_pro
 
     try:
         window.until(lambda _: False, 3)
-        for command, task in (
-            (None, "MAIN-1"),
-            *zip(("/compact", "/clear"), EMPTIED, strict=True),
-        ):
+        for command, task in ((None, "MAIN-1"), *zip(("/compact", "/clear"), EMPTIED, strict=True)):
             if command:
                 window.type(command)
                 window.until(lambda _: False, 8)

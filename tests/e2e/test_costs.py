@@ -47,8 +47,7 @@ WORDS = (
 )
 RULES = tuple(f"Rule {number}: {WORDS}." for number in ("one", "two", "three"))
 VIEW = re.compile(
-    r"You are `[\w-]+` of a team with a shared memory.*?</memory-[0-9a-f]+>\n?",
-    re.DOTALL,
+    r"You are `[\w-]+` of a team with a shared memory.*?</memory-[0-9a-f]+>\n?", re.DOTALL
 )
 ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 PASSING = re.compile(r"[0-9a-f]{6,}|\d+")
@@ -109,8 +108,7 @@ def claude(programs, folder, arm):
     waits = {"MCP_CONNECTION_NONBLOCKING": "0"}
     project.env = lambda url, env=project.env: {**env(url), **waits}
     model = script(
-        lambda seen: test_claude_plugin.bash("true"),
-        lambda seen: test_claude_plugin.agent(PART),
+        lambda seen: test_claude_plugin.bash("true"), lambda seen: test_claude_plugin.agent(PART)
     )
     with ModelServer(model) as server:
         project.ask(server.url, TASK)
@@ -155,9 +153,7 @@ def gemini(programs, folder, arm):
         return Move("", (("read_file", {"file_path": "src/tariff.py"}),))
 
     def spawn(seen):
-        return Move(
-            "", (("invoke_agent", {"agent_name": "generalist", "prompt": PART}),)
-        )
+        return Move("", (("invoke_agent", {"agent_name": "generalist", "prompt": PART}),))
 
     def model(seen):
         if test_gemini_plugin.is_child(seen) and seen.turn == 1:
@@ -232,9 +228,7 @@ class Requests:
                 for body in CLIENTS[client](programs, base, Arm(name, self.shown))
             ]
             for who in CONVERSATIONS:
-                self.bodies[name, who] = [
-                    body for body in made if conversation(body) == who
-                ]
+                self.bodies[name, who] = [body for body in made if conversation(body) == who]
 
     def own(self, who):
         """Return the tokens of a conversation's first request without the plugin."""
@@ -278,9 +272,7 @@ def texts(value):
         yield html.unescape(value)
     elif isinstance(value, dict | list):
         for part in (
-            value
-            if isinstance(value, list)
-            else [value[name] for name in value if name != "tools"]
+            value if isinstance(value, list) else [value[name] for name in value if name != "tools"]
         ):
             yield from texts(part)
 
@@ -296,9 +288,7 @@ def known(body):
 
 @pytest.fixture(scope="module", params=CLIENTS)
 def requests(request, installed, tmp_path_factory):
-    return Requests(
-        request.param, installed, tmp_path_factory.mktemp("costs").resolve()
-    )
+    return Requests(request.param, installed, tmp_path_factory.mktemp("costs").resolve())
 
 
 @pytest.fixture(scope="module")
@@ -307,10 +297,7 @@ def table():
     lines = []
     yield lines
     print(
-        "\n"
-        + "\n".join(
-            ("client, conversation: own | tools + listing = percent | view", *lines)
-        )
+        "\n" + "\n".join(("client, conversation: own | tools + listing = percent | view", *lines))
     )
 
 
@@ -318,20 +305,14 @@ def table():
 
 
 @pytest.mark.parametrize("who", CONVERSATIONS)
-def test_an_empty_memory_adds_what_names_the_plugin_and_nothing_of_its_hooks(
-    requests, who
-):
+def test_an_empty_memory_adds_what_names_the_plugin_and_nothing_of_its_hooks(requests, who):
     for number in (0, 1):
         alone, empty = (requests.bodies[arm, who][number] for arm in (ALONE, EMPTY))
         assert views_in(empty) == []
         new = known(empty) - known(alone)
+        assert [text for text in new if "synapse" not in text and "team" not in text] == []
         assert [
-            text for text in new if "synapse" not in text and "team" not in text
-        ] == []
-        assert [
-            text
-            for text in new
-            if "<memory-" in text or "hook additional context" in text
+            text for text in new if "<memory-" in text or "hook additional context" in text
         ] == []
 
 

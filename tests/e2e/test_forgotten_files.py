@@ -26,9 +26,7 @@ def test_after_a_compaction_it_is_told_what_it_need_not_read_again(claude, tmp_p
         return "<summary>It was read.</summary>"
 
     with ModelServer(script) as server:
-        terminal = Terminal(
-            project.command(), str(project.folder), project.env(server.url)
-        )
+        terminal = Terminal(project.command(), str(project.folder), project.env(server.url))
 
         def answered(task):
             return lambda: (

@@ -44,26 +44,17 @@ class Project:
         (self.work / "src/tariff.py").write_text("RATE = 7\n")
         with synapse.init(str(self.root)) as memory:
             memory.register(Agent("cto", read=("*",), write=("*",)))
-            memory.register(
-                Agent("lead", role="project-lead", read=("*",), write=("*",))
-            )
+            memory.register(Agent("lead", role="project-lead", read=("*",), write=("*",)))
             memory.register(Agent("engineer", read=("*",), write=("*",)))
             for rule in rules:
-                memory.as_agent("cto").append(
-                    rule, "decisions/all", priority="critical"
-                )
+                memory.as_agent("cto").append(rule, "decisions/all", priority="critical")
 
     def orchestrator(self, *words):
         """Run a verb as the user would."""
         env = {"HOME": str(self.home), "CI": "1", "PATH": self.path}
         command = [sys.executable, "-m", "orchestrator", *words]
         done = subprocess.run(
-            command,
-            cwd=self.work,
-            env=env,
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT,
+            command, cwd=self.work, env=env, capture_output=True, text=True, timeout=TIMEOUT
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -71,43 +62,17 @@ class Project:
     def write(self, body, namespace="decisions/all", **fields):
         """Write as somebody else, in a process of their own."""
         words = [f"--{name}={value}" for name, value in fields.items()]
-        command = [
-            sys.executable,
-            "-m",
-            "synapse",
-            "write",
-            "--namespace",
-            namespace,
-            *words,
-            body,
-        ]
+        command = [sys.executable, "-m", "synapse", "write", "--namespace", namespace, *words, body]
         env = {**os.environ, "SYNAPSE_ROOT": str(self.root), "SYNAPSE_AGENT": "cto"}
-        done = subprocess.run(
-            command, env=env, capture_output=True, text=True, timeout=TIMEOUT
-        )
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=TIMEOUT)
         assert done.returncode == 0, done.stderr
 
     def gemini(self, script, prompt="do the work"):
         """Return the texts of the requests that a run of the client makes."""
         with ModelServer(script) as server:
-            env = {
-                "HOME": str(self.home),
-                "CI": "1",
-                "PATH": self.path,
-                "GEMINI_API_KEY": "any",
-            }
-            env |= {
-                "GOOGLE_GEMINI_BASE_URL": server.url,
-                "GEMINI_CLI_TRUST_WORKSPACE": "true",
-            }
-            words = [
-                "gemini",
-                "--model",
-                "gemini-2.5-flash",
-                "--yolo",
-                "--prompt",
-                prompt,
-            ]
+            env = {"HOME": str(self.home), "CI": "1", "PATH": self.path, "GEMINI_API_KEY": "any"}
+            env |= {"GOOGLE_GEMINI_BASE_URL": server.url, "GEMINI_CLI_TRUST_WORKSPACE": "true"}
+            words = ["gemini", "--model", "gemini-2.5-flash", "--yolo", "--prompt", prompt]
             with open(os.devnull) as nothing:
                 done = subprocess.run(
                     words,
@@ -132,8 +97,7 @@ class Project:
     def entries(self, namespace):
         with synapse.open(str(self.root)) as memory:
             return [
-                entry.body
-                for entry in memory.as_agent("cto").read(namespace=namespace).entries
+                entry.body for entry in memory.as_agent("cto").read(namespace=namespace).entries
             ]
 
     def record(self, run):
@@ -171,23 +135,16 @@ def completes(text):
     return ("complete_task", {"result": {"response": text}})
 
 
-SPAWN = (
-    "invoke_agent",
-    {"agent_name": "generalist", "prompt": "Raise the rate in tariff.py"},
-)
+SPAWN = ("invoke_agent", {"agent_name": "generalist", "prompt": "Raise the rate in tariff.py"})
 NEW = {"file_path": "src/notes.py", "content": "# notes"}
 READ = ("read_file", {"file_path": "src/tariff.py"})
 
 
 def test_the_view_reaches_both_and_the_completion_is_written_with_its_usage(project):
-    requests = project.gemini(
-        steps(SPAWN, child=(READ, completes("The rate is 8 now.")))
-    )
+    requests = project.gemini(steps(SPAWN, child=(READ, completes("The rate is 8 now."))))
     assert RULE in requests[0]
     child = next(
-        text
-        for text in requests
-        if "Raise the rate" in text and "functionCall" not in text
+        text for text in requests if "Raise the rate" in text and "functionCall" not in text
     )
     assert RULE in child
     run = project.runs()["engineer"]
@@ -248,13 +205,8 @@ def test_a_critical_at_the_end_of_a_turn_has_it_go_on(project):
 
 
 def test_a_blocker_of_a_subagent_is_written(project):
-    project.gemini(
-        steps(SPAWN, child=(completes("Blocked: there is no schema of tariffs."),))
-    )
-    assert any(
-        "there is no schema of tariffs" in body
-        for body in project.entries("blockers/*")
-    )
+    project.gemini(steps(SPAWN, child=(completes("Blocked: there is no schema of tariffs."),)))
+    assert any("there is no schema of tariffs" in body for body in project.entries("blockers/*"))
     assert project.record(project.runs()["engineer"].id)["status"] == "blocked"
 
 
@@ -269,10 +221,7 @@ def test_what_concerns_a_file_stands_behind_what_was_read(project):
 
 def test_an_entry_for_the_moment_before_a_call_is_given_in_its_place(project):
     project.write(
-        "Ask ops before a push.",
-        "decisions/git",
-        priority="important",
-        when="run git push",
+        "Ask ops before a push.", "decisions/git", priority="important", when="run git push"
     )
     command = {"command": "git push; touch pushed"}
     requests = project.gemini(steps(("run_shell_command", command)))
@@ -285,8 +234,7 @@ def test_the_memory_tools_work(project):
 
     def script(seen):
         name = next(
-            (tool.name for tool in seen.tools if tool.name.endswith("memory_remember")),
-            None,
+            (tool.name for tool in seen.tools if tool.name.endswith("memory_remember")), None
         )
         assert name, [tool.name for tool in seen.tools]
         return Move("", ((name, note),)) if seen.turn == 0 else "Noted."
@@ -325,20 +273,11 @@ def test_an_installation_leaves_no_trace_when_it_is_taken_back(project):
 
 
 def test_the_extension_is_valid_and_at_work_in_its_project_alone(project, tmp_path):
-    folder = next(
-        path
-        for path in (project.home / ".gemini/extensions").iterdir()
-        if path.is_dir()
-    )
+    folder = next(path for path in (project.home / ".gemini/extensions").iterdir() if path.is_dir())
     env = {"HOME": str(project.home), "CI": "1", "PATH": project.path}
     words = ["gemini", "extensions", "validate", str(folder)]
     done = subprocess.run(
-        words,
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT,
-        cwd=project.work,
+        words, env=env, capture_output=True, text=True, timeout=TIMEOUT, cwd=project.work
     )
     assert done.returncode == 0, done.stdout + done.stderr
     other = tmp_path / "other"

@@ -61,9 +61,7 @@ def plays(seen):
         return Move("", ((append or "mcp__synapse__append", given),))
     if step == 1 and spawn:
         return Move("", ((spawn, SPAWNS[spawn]),))
-    thread = re.search(
-        r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", seen.messages[-1].text
-    )
+    thread = re.search(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", seen.messages[-1].text)
     return (
         Move("", ((WAIT, {"targets": [thread[0]], "timeout_ms": 20_000}),))
         if WAIT in names and thread
@@ -104,9 +102,7 @@ def configure(name, home, server):
             )
     else:
         path = home / ".gemini/settings.json"
-        more = {
-            "mcpServers": {"synapse": {"command": server, "args": [], "trust": True}}
-        }
+        more = {"mcpServers": {"synapse": {"command": server, "args": [], "trust": True}}}
         path.write_text(json.dumps(json.loads(path.read_text()) | more))
 
 
@@ -124,10 +120,7 @@ def test_a_client_writes_through_the_server(client, root, tmp_path, name):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2_000:]
     with synapse.open(root) as memory:
-        assert sorted(entry.body for entry in memory.as_agent("eng").read()) == [
-            "child",
-            "parent",
-        ]
+        assert sorted(entry.body for entry in memory.as_agent("eng").read()) == ["child", "parent"]
     calls = []
     for path in kept.glob("*.in"):
         session = path.with_suffix(".session").read_text().strip()
@@ -135,12 +128,8 @@ def test_a_client_writes_through_the_server(client, root, tmp_path, name):
             asked = json.loads(line)
             if asked.get("method") == "tools/call":
                 calls.append(Caller(meta=asked["params"]["_meta"], started=session))
-    assert [(call.call is not None, bool(call.session)) for call in calls] == [
-        TELLS[name]
-    ] * 2
-    assert not [
-        pid for pid in filter(str.isdigit, os.listdir("/proc")) if serves(pid, root)
-    ]
+    assert [(call.call is not None, bool(call.session)) for call in calls] == [TELLS[name]] * 2
+    assert not [pid for pid in filter(str.isdigit, os.listdir("/proc")) if serves(pid, root)]
 
 
 def serves(pid, root):

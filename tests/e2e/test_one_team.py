@@ -51,12 +51,7 @@ class Team:
 
     def __call__(self, seen):
         who = next(
-            (
-                name
-                for name in TEAM
-                if seen.tools and f"TASK-{name.upper()}." in seen.text
-            ),
-            None,
+            (name for name in TEAM if seen.tools and f"TASK-{name.upper()}." in seen.text), None
         )
         if who is None:
             return "Nothing."
@@ -96,19 +91,14 @@ class Team:
         with self._news:
             self._reached[step].add(who)
             self._news.notify_all()
-            assert self._news.wait_for(
-                lambda: len(self._reached[step]) == len(TEAM), PATIENCE
-            ), f"{step}: {set(TEAM) - self._reached[step]} did not come"
+            assert self._news.wait_for(lambda: len(self._reached[step]) == len(TEAM), PATIENCE), (
+                f"{step}: {set(TEAM) - self._reached[step]} did not come"
+            )
 
 
 def tool(seen, *names):
     """Return the name of the first of these tools that there is."""
-    return next(
-        known.name
-        for name in names
-        for known in seen.tools
-        if known.name.endswith(name)
-    )
+    return next(known.name for name in names for known in seen.tools if known.name.endswith(name))
 
 
 def write(seen, who, body, priority):
@@ -134,10 +124,7 @@ def write(seen, who, body, priority):
 
 def idle(seen):
     """A call that does nothing, in whatever shell there is; else a search of the memory."""
-    shells = {
-        "Bash": {"command": "true", "description": "wait"},
-        "exec_command": {"cmd": "true"},
-    }
+    shells = {"Bash": {"command": "true", "description": "wait"}, "exec_command": {"cmd": "true"}}
     shells |= {"run_shell_command": {"command": "true"}}
     for name, arguments in shells.items():
         if any(each.name == name for each in seen.tools):
@@ -171,22 +158,14 @@ class Shop(NamedTuple):
     def orchestrator(self, *words):
         command = [sys.executable, "-m", "orchestrator", *words]
         done = subprocess.run(
-            command,
-            cwd=self.work,
-            env=self.env(),
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
+            command, cwd=self.work, env=self.env(), capture_output=True, text=True, timeout=PATIENCE
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     def running(self):
         """Return what `orchestrator ps` shows: the engine of each agent that is at work."""
-        return {
-            run["agent"]: run
-            for run in json.loads(self.orchestrator("ps", "--json"))["runs"]
-        }
+        return {run["agent"]: run for run in json.loads(self.orchestrator("ps", "--json"))["runs"]}
 
     def log(self, name):
         return self.home / f"{name}.log"
@@ -206,16 +185,9 @@ class Shop(NamedTuple):
 def shop(installed, tmp_path_factory):
     folder = tmp_path_factory.mktemp("team").resolve()
     vendor = next((Path(installed).parent / "@openai").glob("codex-*/vendor/*/bin"))
-    path = os.pathsep.join(
-        (str(vendor), str(installed), str(PROGRAMS), os.environ["PATH"])
-    )
+    path = os.pathsep.join((str(vendor), str(installed), str(PROGRAMS), os.environ["PATH"]))
     shop = Shop(folder / "home", folder / "shop", path)
-    for place in (
-        shop.home / ".codex",
-        shop.home / ".gemini",
-        shop.home / ".claude",
-        shop.work,
-    ):
+    for place in (shop.home / ".codex", shop.home / ".gemini", shop.home / ".claude", shop.work):
         place.mkdir(parents=True)
     subprocess.run(["git", "init", "-q", str(shop.work)], check=True)
     (shop.work / "checkout.py").write_text("RETRIES = 3\n")
@@ -237,21 +209,16 @@ def worked(shop):
         for client in ("claude-code", "codex", "gemini"):
             shop.orchestrator("install", client)
         processes = {
-            name: shop.start(name, command(shop, name), **env(name, server.url))
-            for name in TEAM
+            name: shop.start(name, command(shop, name), **env(name, server.url)) for name in TEAM
         }
         try:
-            codes = {
-                name: process.wait(PATIENCE) for name, process in processes.items()
-            }
+            codes = {name: process.wait(PATIENCE) for name, process in processes.items()}
         finally:
             for process in processes.values():
                 if process.poll() is None:
                     os.killpg(process.pid, signal.SIGKILL)
                     process.wait()
-    assert set(codes.values()) == {0}, {
-        name: shop.log(name).read_text()[-2_000:] for name in TEAM
-    }
+    assert set(codes.values()) == {0}, {name: shop.log(name).read_text()[-2_000:] for name in TEAM}
     return team
 
 
@@ -273,10 +240,7 @@ def configure(shop, url):
         "security": {"auth": {"selectedType": "gemini-api-key"}},
         "telemetry": {"enabled": False},
     }
-    auth |= {
-        "privacy": {"usageStatisticsEnabled": False},
-        "general": {"disableAutoUpdate": True},
-    }
+    auth |= {"privacy": {"usageStatisticsEnabled": False}, "general": {"disableAutoUpdate": True}}
     (shop.home / ".gemini/settings.json").write_text(json.dumps(auth))
 
 
@@ -342,17 +306,13 @@ def test_all_of_the_team_are_seen_at_work_at_once(worked):
 def test_each_is_given_what_the_others_wrote_and_once(worked):
     for who in TEAM:
         told = {
-            name: worked.given[who].count(text)
-            for name, (_, text) in TEAM.items()
-            if name != who
+            name: worked.given[who].count(text) for name, (_, text) in TEAM.items() if name != who
         }
         assert told == dict.fromkeys(told, 1), who
 
 
 def test_a_critical_of_the_lead_reaches_the_others_in_mid_turn_and_once(worked):
-    assert {
-        who: worked.given[who].count(CRITICAL) for who in TEAM if who != "lead"
-    } == {
+    assert {who: worked.given[who].count(CRITICAL) for who in TEAM if who != "lead"} == {
         "backend": 1,
         "worker": 1,
         "qa": 1,
@@ -370,8 +330,7 @@ def test_every_entry_is_by_who_wrote_it(worked, shop):
 
 def test_every_run_has_ended_with_its_usage(worked, shop):
     runs = {
-        run["agent"]: run
-        for run in json.loads(shop.orchestrator("ps", "--all", "--json"))["runs"]
+        run["agent"]: run for run in json.loads(shop.orchestrator("ps", "--all", "--json"))["runs"]
     }
     assert {run["status"] for run in runs.values()} == {"done"}
     assert set(runs) == set(TEAM)

@@ -53,14 +53,10 @@ class Claw:
         self.config.write_text(json.dumps(self.configuration(), indent=2) + "\n")
         with synapse.init(str(self.root)) as memory:
             memory.register(Agent("cto", read=("*",), write=("*",)))
-            memory.register(
-                Agent("lead", role="project-lead", read=("*",), write=("*",))
-            )
+            memory.register(Agent("lead", role="project-lead", read=("*",), write=("*",)))
             memory.register(Agent("engineer", read=("*",), write=("*",)))
             for rule in rules:
-                memory.as_agent("cto").append(
-                    rule, "decisions/all", priority="critical"
-                )
+                memory.as_agent("cto").append(rule, "decisions/all", priority="critical")
 
     def configuration(self):
         model = {
@@ -83,10 +79,7 @@ class Claw:
         return {
             "models": {"providers": {"here": provider}},
             "agents": {
-                "defaults": {
-                    "model": {"primary": "here/scripted"},
-                    "workspace": str(self.work),
-                }
+                "defaults": {"model": {"primary": "here/scripted"}, "workspace": str(self.work)}
             },
             "gateway": {
                 "mode": "local",
@@ -102,12 +95,7 @@ class Claw:
         """Run a verb as the user would."""
         command = [sys.executable, "-m", "orchestrator", *words]
         done = subprocess.run(
-            command,
-            cwd=self.work,
-            env=self.env,
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT,
+            command, cwd=self.work, env=self.env, capture_output=True, text=True, timeout=TIMEOUT
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -126,9 +114,7 @@ class Claw:
         end = time.monotonic() + TIMEOUT
         while True:
             try:
-                urllib.request.urlopen(
-                    f"http://127.0.0.1:{self.port}/readyz", timeout=2
-                ).close()
+                urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=2).close()
                 return self
             except OSError:
                 assert self.gateway.poll() is None, self.log()
@@ -171,20 +157,9 @@ class Claw:
     def write(self, body, namespace="decisions/all", **fields):
         """Write as somebody else, in a process of their own."""
         words = [f"--{name}={value}" for name, value in fields.items()]
-        command = [
-            sys.executable,
-            "-m",
-            "synapse",
-            "write",
-            "--namespace",
-            namespace,
-            *words,
-            body,
-        ]
+        command = [sys.executable, "-m", "synapse", "write", "--namespace", namespace, *words, body]
         env = {**os.environ, "SYNAPSE_ROOT": str(self.root), "SYNAPSE_AGENT": "cto"}
-        done = subprocess.run(
-            command, env=env, capture_output=True, text=True, timeout=TIMEOUT
-        )
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=TIMEOUT)
         assert done.returncode == 0, done.stderr
 
     def record(self, agent):
@@ -195,8 +170,7 @@ class Claw:
     def bodies(self, namespace):
         with synapse.open(str(self.root)) as memory:
             return [
-                entry.body
-                for entry in memory.as_agent("cto").read(namespace=namespace).entries
+                entry.body for entry in memory.as_agent("cto").read(namespace=namespace).entries
             ]
 
 
@@ -237,9 +211,7 @@ def steps(*calls, child="", answer="All of it is done."):
         if child and is_child(seen):
             return child
         call = left.pop(0) if left else None
-        return (
-            answer if call is None else Move("", (call() if callable(call) else call,))
-        )
+        return answer if call is None else Move("", (call() if callable(call) else call,))
 
     return script
 
@@ -288,10 +260,7 @@ def test_a_session_has_what_a_supervised_agent_has(plugged):
         return ("read", {"path": "src/tax.py"})
 
     plugged.write(
-        "Ask ops before a push.",
-        "decisions/git",
-        priority="important",
-        when="run git push",
+        "Ask ops before a push.", "decisions/git", priority="important", when="run git push"
     )
     push = ("exec", {"command": "git push; touch pushed"})
     requests = plugged.say("push it", steps(reads_what_is_generated, push))
@@ -309,19 +278,14 @@ def test_a_session_has_what_a_supervised_agent_has(plugged):
     plugged.server.journal.clear()
     plugged.write("The rate is free again.", priority="critical")
     folder = plugged.root / "runs/.plugins/openclaw"
-    assert openclaw.wake(
-        MAIN, "Something came in the shared memory.", str(folder), plugged.env
-    )
+    assert openclaw.wake(MAIN, "Something came in the shared memory.", str(folder), plugged.env)
     until(lambda: any("The rate is free again." in text for text in plugged.requests()))
 
     # A blocker.
-    plugged.say(
-        "raise it again", steps(SPAWN, child="Blocked: there is no schema of tariffs.")
-    )
+    plugged.say("raise it again", steps(SPAWN, child="Blocked: there is no schema of tariffs."))
     until(
         lambda: any(
-            "there is no schema of tariffs" in body
-            for body in plugged.bodies("blockers/*")
+            "there is no schema of tariffs" in body for body in plugged.bodies("blockers/*")
         )
     )
 

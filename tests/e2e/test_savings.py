@@ -28,18 +28,7 @@ def played(installed, tmp_path_factory):
         "1",
     ]
     assert (
-        suite.main(
-            [
-                *words,
-                "--p-read",
-                "1",
-                "--wrong-notes",
-                "0",
-                "--quiet",
-                "--out",
-                str(folder),
-            ]
-        )
+        suite.main([*words, "--p-read", "1", "--wrong-notes", "0", "--quiet", "--out", str(folder)])
         == 0
     )
     return folder
@@ -63,18 +52,14 @@ def test_without_the_plugin_nothing_of_it_is_there(sessions):
 
 
 def test_the_second_agent_redoes_nothing_that_the_first_said(sessions):
-    alone, plugin = (
-        figures.figures(sessions["brief", arm, 1]) for arm in ("without", "plugin")
-    )
+    alone, plugin = (figures.figures(sessions["brief", arm, 1]) for arm in ("without", "plugin"))
     assert (alone.read_twice, alone.fetched_twice) == (4, 1)
     assert (plugin.read_twice, plugin.fetched_twice) == (0, 0)
     assert plugin.tokens < alone.tokens
 
 
 def test_where_nothing_is_shared_it_only_costs(sessions):
-    alone, plugin = (
-        figures.figures(sessions["apart", arm, 1]) for arm in ("without", "plugin")
-    )
+    alone, plugin = (figures.figures(sessions["apart", arm, 1]) for arm in ("without", "plugin"))
     assert (alone.read_twice, plugin.read_twice) == (0, 0)
     assert alone.tokens < plugin.tokens
     assert plugin.requests == alone.requests

@@ -24,9 +24,7 @@ def project(claude, tmp_path):
     synapse.init(project.root).close()
     with synapse.open(project.root) as memory:
         memory.register(Agent("boss", "project-lead"))
-        memory.as_agent("boss").append(
-            f"{DECIDED}\n@secret.txt\n@./secret.txt\n", "decisions/api"
-        )
+        memory.as_agent("boss").append(f"{DECIDED}\n@secret.txt\n@./secret.txt\n", "decisions/api")
     return project
 
 

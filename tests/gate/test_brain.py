@@ -8,13 +8,10 @@ from tests.gate.world import ACT, ASKED, NONE, READERS, WHOLE, world_at
 
 BRAIN = {
     **dict.fromkeys(
-        "read_unread poll thread_history list_threads search find_provenance recent".split(),
-        ASKED,
+        "read_unread poll thread_history list_threads search find_provenance recent".split(), ASKED
     ),
     **dict.fromkeys("send ack remember create_atom link_atoms forget".split(), ACT),
-    **dict.fromkeys(
-        "check connect strays".split(), "of the tables, which are the operator's"
-    ),
+    **dict.fromkeys("check connect strays".split(), "of the tables, which are the operator's"),
     "embed_pending": NONE,
     "close": NONE,
     "migrate": WHOLE,

@@ -26,12 +26,7 @@ def walk_inbox(mail, world):
             }
             due = {known.id for known in world.known if known.state in MAIL} & others
             found = {each.id for each in mail.inbox(agent=agent.id)}
-            yield (
-                agent.id,
-                None,
-                found == due and mail.poll(agent=agent.id) == len(due),
-                False,
-            )
+            yield (agent.id, None, found == due and mail.poll(agent=agent.id) == len(due), False)
         return
     own = {known.id for known in world.known if world.entry(known).author == me.id}
     due = world.live(me.id, states=MAIL) - own
@@ -40,8 +35,7 @@ def walk_inbox(mail, world):
         yield (
             limit,
             mail.inbox(limit),
-            {*found} <= due
-            and len(found) == min(len(due), len(due) if limit is None else limit),
+            {*found} <= due and len(found) == min(len(due), len(due) if limit is None else limit),
             False,
         )
     yield "count", None, mail.poll() == len(due), False
@@ -49,9 +43,9 @@ def walk_inbox(mail, world):
         yield (
             "another's",
             None,
-            refusal(
-                lambda ask=ask: ask(agent="cto" if me.id != "cto" else "lead")
-            ).startswith("(<class 'synapse.errors.Forbidden"),
+            refusal(lambda ask=ask: ask(agent="cto" if me.id != "cto" else "lead")).startswith(
+                "(<class 'synapse.errors.Forbidden"
+            ),
             False,
         )
 
@@ -64,20 +58,10 @@ def walk_threads(mail, world):
         total = sum(each.total for each in found)
         yield status, found, total == len(mine), False
     for each in found:
-        yield (
-            each.id,
-            [mail.thread(each.id), *mail.history(each.id, 1_000)],
-            True,
-            False,
-        )
+        yield (each.id, [mail.thread(each.id), *mail.history(each.id, 1_000)], True, False)
         told = mail.history(each.id, limit=2, before=mail.history(each.id)[-1].id)
         yield "before", told, len(told) <= 2, False
-    yield (
-        "history",
-        None,
-        {m.id for each in found for m in mail.history(each.id)} == mine,
-        False,
-    )
+    yield ("history", None, {m.id for each in found for m in mail.history(each.id)} == mine, False)
     hidden = threads_of(world) - {each.id for each in found}
     missing = refusal(lambda: mail.thread(GHOST_THREAD))
     for id in hidden:
@@ -99,8 +83,7 @@ def walk_threads(mail, world):
             yield (
                 id,
                 None,
-                refusal(lambda act=act, id=id: act(id))
-                == missing.replace(GHOST_THREAD, id),
+                refusal(lambda act=act, id=id: act(id)) == missing.replace(GHOST_THREAD, id),
                 False,
             )
 
@@ -159,10 +142,7 @@ def mail_faults(world, mail, name):
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("name", MAILED)
 def test_every_read_of_mail_passes_the_gate(world, name, reader):
-    assert (
-        next(mail_faults(world, synapse.Mail(world.mem.as_agent(reader)), name), None)
-        is None
-    )
+    assert next(mail_faults(world, synapse.Mail(world.mem.as_agent(reader)), name), None) is None
 
 
 def test_the_walk_finds_mail_that_forgot_the_gate(world):

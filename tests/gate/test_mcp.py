@@ -35,11 +35,7 @@ async def walk_server(world, reader, served=None):
 
         async def resource(uri):
             try:
-                return (
-                    (await client.read_resource(uri, cache_mode="bypass"))
-                    .contents[0]
-                    .text
-                )
+                return (await client.read_resource(uri, cache_mode="bypass")).contents[0].text
             except MCPError as error:
                 return str(error)
 
@@ -47,9 +43,7 @@ async def walk_server(world, reader, served=None):
             await call("read", namespace=glob, since="9d")
             for glob in ("api/*", "vault/*", "blockers/*")
         ]
-        given += [
-            await call("memory_search", query="common", top_k=100) for _ in range(2)
-        ]
+        given += [await call("memory_search", query="common", top_k=100) for _ in range(2)]
         given += [
             await call("briefing", task="common", budget=10_000),
             await call("read"),
@@ -57,9 +51,7 @@ async def walk_server(world, reader, served=None):
         ]
         given += [await resource(f"synapse://view/{name}") for name in READERS]
         given.append(
-            (await client.get_prompt("briefing", {"task": "common"}))
-            .messages[0]
-            .content.text
+            (await client.get_prompt("briefing", {"task": "common"})).messages[0].content.text
         )
         for known in samples(world, reader):
             ghost = GHOST_MESSAGE if known.state in MAIL else GHOST
@@ -71,27 +63,16 @@ async def walk_server(world, reader, served=None):
                 lambda id: resource(f"synapse://entry/{id}"),
             ):
                 apart.append(
-                    (
-                        known,
-                        await ask(known.id),
-                        (await ask(ghost)).replace(ghost, known.id),
-                    )
+                    (known, await ask(known.id), (await ask(ghost)).replace(ghost, known.id))
                 )
-            given.append(
-                (await call("memory_search", query=known.word)).replace(known.word, "")
-            )
+            given.append((await call("memory_search", query=known.word)).replace(known.word, ""))
         wanted = [f"synapse://entry/{known.id}" for known in samples(world, reader)]
         async with client.listen(
-            resource_subscriptions=[
-                *wanted,
-                *(f"synapse://view/{name}" for name in READERS),
-            ]
+            resource_subscriptions=[*wanted, *(f"synapse://view/{name}" for name in READERS)]
         ) as open:
             honored = open.honored.resource_subscriptions or []
         own = READERS if reader == "operator" else (reader,)
-        apart.append(
-            (None, sorted(honored), sorted(f"synapse://view/{name}" for name in own))
-        )
+        apart.append((None, sorted(honored), sorted(f"synapse://view/{name}" for name in own)))
     return given, apart
 
 

@@ -19,10 +19,7 @@ READS = (
     ({"since": "24h", "limit": 1_000}, lambda entry: True),
     ({"since": "24h", "archived": False}, lambda entry: True),
     ({"priority": "critical"}, lambda entry: entry.priority == "critical"),
-    (
-        {"priority": "critical", "limit": 1_000},
-        lambda entry: entry.priority == "critical",
-    ),
+    ({"priority": "critical", "limit": 1_000}, lambda entry: entry.priority == "critical"),
     (
         {"priority": ["critical", "important"], "limit": 1_000},
         lambda entry: entry.priority != "info",
@@ -31,10 +28,7 @@ READS = (
         {"priority": ["important", "info"], "limit": 1_000},
         lambda entry: entry.priority != "critical",
     ),
-    (
-        {"namespace": "api/*", "limit": 1_000},
-        lambda entry: entry.namespace.startswith("api"),
-    ),
+    ({"namespace": "api/*", "limit": 1_000}, lambda entry: entry.namespace.startswith("api")),
     (
         {"namespace": ["vault/keys", "team/*"]},
         lambda entry: entry.namespace in ("vault/keys", "team/red"),
@@ -53,14 +47,8 @@ UNREAD = (
     ({"limit": 3}, None),
     ({"budget": 800}, None),
     ({"budget": 100_000}, lambda entry: True),
-    (
-        {"since": "24h", "priority": "critical"},
-        lambda entry: entry.priority == "critical",
-    ),
-    (
-        {"namespace": "api/*", "mark": False},
-        lambda entry: entry.namespace.startswith("api"),
-    ),
+    ({"since": "24h", "priority": "critical"}, lambda entry: entry.priority == "critical"),
+    ({"namespace": "api/*", "mark": False}, lambda entry: entry.namespace.startswith("api")),
     ({"author": "eng-a"}, lambda entry: entry.author == "eng-a"),
     ({"tag": "tagged"}, lambda entry: "tagged" in entry.tags),
 )
@@ -73,10 +61,7 @@ def walk_read(me, world):
         yield asked, [*page], ids == (world.live(me.id, keep) if keep else ids), False
         if keep:
             yield ("visible", asked), page.visible, page.visible == len(ids), False
-    for asked in (
-        {"namespace": "mail"},
-        {"namespace": ["mail", "nowhere"], "limit": None},
-    ):
+    for asked in ({"namespace": "mail"}, {"namespace": ["mail", "nowhere"], "limit": None}):
         page = me.read(**asked)
         mail = world.live(me.id, states=MAIL)
         yield (
@@ -95,9 +80,7 @@ def walk_read(me, world):
     )
 
     yield from (
-        walk_news(me, world)
-        if me.id != "operator" and me.store.agent(me.id) == me.agent
-        else ()
+        walk_news(me, world) if me.id != "operator" and me.store.agent(me.id) == me.agent else ()
     )
 
 
@@ -137,19 +120,9 @@ def walk_briefing(me, world):
         False,
     )
     rest = me.briefing(moments=False)
-    yield (
-        "moments",
-        [rest, rest.markdown()],
-        {each.id for each in rest.included} == viewed,
-        False,
-    )
+    yield ("moments", [rest, rest.markdown()], {each.id for each in rest.included} == viewed, False)
     rest = me.briefing(quick=True)
-    yield (
-        "quick",
-        [rest, rest.markdown()],
-        {each.id for each in rest.included} == viewed,
-        False,
-    )
+    yield ("quick", [rest, rest.markdown()], {each.id for each in rest.included} == viewed, False)
     first = set(sorted(viewed)[:1])
     rest = me.briefing(without=first)
     yield (
@@ -159,9 +132,7 @@ def walk_briefing(me, world):
         False,
     )
     yield "until", me.briefing(as_of=world.middle, until=found.cursor // 2), True, False
-    task = "; ".join(
-        f"{known.word} nowhere; {known.word} common" for known in world.known
-    )
+    task = "; ".join(f"{known.word} nowhere; {known.word} common" for known in world.known)
     by = worth.Worth(1e9, 1.0, dict.fromkeys(worth.KINDS, 1.0), 2_000, 20_000, 600)
     for more in (
         {"about": task},
@@ -175,12 +146,7 @@ def walk_briefing(me, world):
             found = me.briefing(budget, as_of=as_of)
             ids = {each.id for each in found.included}
             whole = budget is None and as_of is None
-            yield (
-                (budget, as_of),
-                [found, found.markdown()],
-                not whole or ids == viewed,
-                False,
-            )
+            yield ((budget, as_of), [found, found.markdown()], not whole or ids == viewed, False)
     for department in ("backend", "frontend", "ops"):
         found = me.briefing(department=department, encoding="cl100k_base", mark=False)
         members = [agent.id for agent in AGENTS if agent.department == department]
@@ -193,22 +159,13 @@ def walk_briefing(me, world):
             {each.id for each in found.included} == common,
             False,
         )
-        yield (
-            department,
-            me.briefing(department=department, as_of=world.middle),
-            True,
-            False,
-        )
+        yield (department, me.briefing(department=department, as_of=world.middle), True, False)
 
 
 def walk_later(me, world):
     for department, names in ((None, ()), ("backend", ("eng-a", "eng-b"))):
         found = me.later(world.middle, department)
-        since = {
-            id
-            for id in world.live(me.id)
-            if world.mem.store.current(id).at > world.middle
-        }
+        since = {id for id in world.live(me.id) if world.mem.store.current(id).at > world.middle}
         due = since.intersection(*(world.live(name) for name in names))
         yield department, found, {entry.id for entry in found} == due, False
     yield "from the first", me.later("3d"), True, False
@@ -245,24 +202,17 @@ def walk_search(me, world):
         yield (
             more,
             [*hits],
-            {hit.id for hit in hits}
-            <= world.live(me.id, states={*LIVE, *MAIL, "archived"}),
+            {hit.id for hit in hits} <= world.live(me.id, states={*LIVE, *MAIL, "archived"}),
             False,
         )
-    for author in {
-        known.state: world.entry(known).author for known in world.known
-    }.values():
+    for author in {known.state: world.entry(known).author for known in world.known}.values():
         yield author, [*me.search(f"{author} nowhere", limit=100)], True, False
     found = {hit.id for hit in me.search("common", limit=1_000)}
     yield "all", found, found == world.live(me.id), False
     for mode in semantic.MODES:
         found = {hit.id for hit in me.search("common", limit=1_000, mode=mode)}
         due, all_live = world.live(me.id), world.live(me.id, states={*LIVE, *MAIL})
-        right = (
-            bool(found) and found <= all_live
-            if mode == "meaning"
-            else due <= found <= all_live
-        )
+        right = bool(found) and found <= all_live if mode == "meaning" else due <= found <= all_live
         yield mode, found, right, False
     for known in world.known[:: len(world.known) // 20]:
         hits = me.search(known.word, limit=1_000, mode="meaning")
@@ -284,9 +234,7 @@ def walk_follow(me, world):
     ):
         events = [*me.follow(timeout=0, **asked)]
         yield asked, events, True, False
-    others = {
-        known.id for known in world.seen_by(me.id) if world.entry(known).author != me.id
-    }
+    others = {known.id for known in world.seen_by(me.id) if world.entry(known).author != me.id}
     never = {known.id for known in world.known if known.state in ("staged", "rejected")}
     yield (
         "all",
@@ -305,9 +253,7 @@ def walk_unread(me, world):
 def walk_staged(me, world):
     waiting = {known.id for known in world.known if known.state == "staged"}
     found = me.staged()
-    due = {
-        known.id for known in (*world.ruled_by(me.id), *world.seen_by(me.id))
-    } & waiting
+    due = {known.id for known in (*world.ruled_by(me.id), *world.seen_by(me.id))} & waiting
     yield "all", found, {entry.id for entry in found} == due, True
 
 
@@ -321,12 +267,7 @@ def walk_get(me, world):
 def walk_fate(me, world):
     for known in (*world.seen_by(me.id), *world.ruled_by(me.id)):
         found = me.fate(known.id)
-        yield (
-            known,
-            found,
-            (found is None) == (known.state in (*LIVE, *MAIL, "staged")),
-            True,
-        )
+        yield (known, found, (found is None) == (known.state in (*LIVE, *MAIL, "staged")), True)
     yield from refusals(me, world, me.fate)
 
 
@@ -334,9 +275,9 @@ def walk_append(me, world):
     if world.agents[me.id] and world.agents[me.id].write:
         where = "api/endpoints" if me.id != "mute" else "nowhere"
         for way in ("supersedes", "derived_from"):
-            yield from acts(
-                lambda me, id, way=way: me.append("text", where, **{way: id})
-            )(me, world)
+            yield from acts(lambda me, id, way=way: me.append("text", where, **{way: id}))(
+                me, world
+            )
 
 
 def walk_write(me, world):
@@ -348,9 +289,7 @@ def walk_write(me, world):
             kind="message",
             more=kinds.More(thread=kinds.new_thread(bytes(16))),
         )
-        yield from acts(lambda me, id: me.write(draft._replace(replaces=(id,))))(
-            me, world
-        )
+        yield from acts(lambda me, id: me.write(draft._replace(replaces=(id,))))(me, world)
 
 
 def walk_claim(me, world):
@@ -382,8 +321,7 @@ SEAT = {
 }
 # What the walks pass; the rest of a reader's parameters are named here, with the reason.
 READERS_PASS = {
-    "read": {name for asked, _ in (*READS, *UNREAD) for name in asked}
-    | {"archived", "unread"},
+    "read": {name for asked, _ in (*READS, *UNREAD) for name in asked} | {"archived", "unread"},
     "briefing": {
         "budget",
         "department",
@@ -423,10 +361,7 @@ def test_every_read_of_a_seat_passes_the_gate(world, name, reader):
 @pytest.mark.parametrize("reader", [name for name in READERS if name != "operator"])
 def test_reads_that_mark_pass_the_gate(fresh, reader):
     me = fresh.mem.as_agent(reader)
-    for told in (
-        [*me.read(mark=True)],
-        [view := me.briefing(mark=True), view.markdown()],
-    ):
+    for told in ([*me.read(mark=True)], [view := me.briefing(mark=True), view.markdown()]):
         assert fresh.leaks(reader, repr(told)) == []
     assert me.unread() == 0
 
@@ -435,14 +370,10 @@ def test_reads_that_mark_pass_the_gate(fresh, reader):
 def test_what_is_unread_passes_the_gate_page_by_page(fresh, reader):
     me, due = fresh.mem.as_agent(reader), fresh.mem.as_agent(reader).unread()
     while page := me.read(unread=True, budget=400, mark=True):
-        assert (
-            fresh.leaks(reader, repr([*page, *page.pointers, news.render(page)])) == []
-        )
+        assert fresh.leaks(reader, repr([*page, *page.pointers, news.render(page)])) == []
         due -= len(page)
         assert me.unread() == due
-        assert next(faults(fresh, me, "unread"), None) is None or due < len(
-            fresh.live(reader)
-        )
+        assert next(faults(fresh, me, "unread"), None) is None or due < len(fresh.live(reader))
     assert due == 0
 
 
@@ -469,20 +400,12 @@ def test_the_walk_finds_a_reader_that_forgot_the_gate(world):
 
 def test_the_walk_finds_news_that_forgot_the_gate(world):
     agent = settled(Agent("eng-c", read=("*",), teams=("red", "backend", "frontend")))
-    assert [
-        fault for fault in walk_news(leaky(world, agent), world) if not fault[2]
-    ] != []
+    assert [fault for fault in walk_news(leaky(world, agent), world) if not fault[2]] != []
 
 
 def test_the_world_has_something_to_see_and_something_not_to(world):
     states = {known.state for known in world.known}
     assert {known.state for known in world.seen_by("operator")} == states
-    assert all(
-        world.live(reader) and world.hidden_from(reader) for reader in READERS[:-1]
-    )
-    assert {
-        known.state for reader in READERS[:-1] for known in world.seen_by(reader)
-    } == states
-    assert {
-        known.state for reader in READERS[:-1] for known in world.hidden_from(reader)
-    } == states
+    assert all(world.live(reader) and world.hidden_from(reader) for reader in READERS[:-1])
+    assert {known.state for reader in READERS[:-1] for known in world.seen_by(reader)} == states
+    assert {known.state for reader in READERS[:-1] for known in world.hidden_from(reader)} == states

@@ -40,11 +40,7 @@ PAGES = (
 # What may be asked of one entry: of a hidden one the page is that of one which is not there.
 OF_ONE = ("/entries/{id}", "/entries/{id}/acts", "/entries/{id}/reach")
 # Where what waits for review is shown to those who rule on it, and acts of others on entries.
-REVIEWS = (
-    "/review",
-    "/timeline?n=1600",
-    *(f"/agents/{name}" for name in READERS[:-1]),
-)
+REVIEWS = ("/review", "/timeline?n=1600", *(f"/agents/{name}" for name in READERS[:-1]))
 # Those with nothing of an entry: the login, and acts that are the operator's to undo.
 NO_ENTRY = {"/login", "/nights/{seq}", "/nights/remarks", "/undo/{what}"}
 
@@ -63,29 +59,23 @@ async def look(world, tokens, reader, served=None):
     path, texts = tokens
     app = build(Serving(world.mem, TokenFile(path), limits=Limits(rate=0)), ())
     if served is not None:  # the planted leak
-        object.__setattr__(
-            app.state.gate, "agent_memory", lambda _: world.mem.as_agent(served)
-        )
+        object.__setattr__(app.state.gate, "agent_memory", lambda _: world.mem.as_agent(served))
     shown, apart = {}, []
     async with httpx2.AsyncClient(
         transport=httpx2.ASGITransport(app=app),
         base_url="http://127.0.0.1",
         headers={"authorization": f"Bearer {texts[reader]}"},
     ) as client:
-        threads = [
-            f"/threads/{id}" for id in (*sorted(threads_of(world)), GHOST_THREAD)
-        ]
+        threads = [f"/threads/{id}" for id in (*sorted(threads_of(world)), GHOST_THREAD)]
         for place in (*PAGES, *threads):
             shown[place] = (await client.get(place)).text
         for known in samples(world, reader):
             for place in OF_ONE:
                 answers = [
-                    (await client.get(place.replace("{id}", id)), id)
-                    for id in (known.id, GHOST)
+                    (await client.get(place.replace("{id}", id)), id) for id in (known.id, GHOST)
                 ]
                 hidden, missing = (
-                    (answer.status_code, answer.text.replace(id, "ID"))
-                    for answer, id in answers
+                    (answer.status_code, answer.text.replace(id, "ID")) for answer, id in answers
                 )
                 apart.append((known, place, hidden == missing))
             found = await client.get("/entries", params={"q": known.word})

@@ -69,9 +69,7 @@ PUBLIC = {
         ).split(),
         VALUE,
     ),
-    **dict.fromkeys(
-        (name for name in synapse.__all__ if name.endswith("Error")), ERROR
-    ),
+    **dict.fromkeys((name for name in synapse.__all__ if name.endswith("Error")), ERROR),
     **dict.fromkeys(
         "Conflict Forbidden InvalidEntry InvalidQuery NewerProtocol NoKey NotFound NotTrusted"
         " OverBudget QueueFull ReadOnly"
@@ -115,16 +113,13 @@ UNGATED = {
     "past_agents": "declarations, for who an agent was then",
     "texts": PICKED,
     **dict.fromkeys(
-        "in_dispute disputed_between receipts_of acks_of reactions_of places".split(),
-        PICKED,
+        "in_dispute disputed_between receipts_of acks_of reactions_of places".split(), PICKED
     ),
     "row": PICKED,
     "fate": PICKED,
     "id_of": PICKED,
     "every": "for export, the operator's",
-    **dict.fromkeys(
-        ("criticals", "tellings"), "for the report on wakes, the operator's"
-    ),
+    **dict.fromkeys(("criticals", "tellings"), "for the report on wakes, the operator's"),
     "acts": "for audit, the operator's; `log` asks the seat for each entry",
     "staged": "asked of the seat one by one",
     "made_of": "for containment: whoever taints is asked of each entry whether it may rule on it",
@@ -189,17 +184,13 @@ WRITES = ("insert", "update", "delete")
 
 def public(kind):
     return {
-        name
-        for name in dir(kind)
-        if not name.startswith("_") and callable(getattr(kind, name))
+        name for name in dir(kind) if not name.startswith("_") and callable(getattr(kind, name))
     }
 
 
 def own(module):
     """The public functions that a module has of its own."""
-    functions = {
-        name: each for name, each in vars(module).items() if inspect.isfunction(each)
-    }
+    functions = {name: each for name, each in vars(module).items() if inspect.isfunction(each)}
     return {
         name
         for name, each in functions.items()
@@ -224,26 +215,17 @@ def unwalked(kind, table=None, *other):
 
 def ungated(statements):
     """Statements that read without having a row, or that should carry the gate and do not."""
-    readers = {
-        name: text for name, text in statements.items() if not text.startswith(WRITES)
-    }
+    readers = {name: text for name, text in statements.items() if not text.startswith(WRITES)}
     fragments = {SEEN: load_fragment("seen"), HEARD: load_fragment("heard")}
     gates = {name: fragments.get(gate, gate) for name, gate in GATED.items()}
-    missing = {
-        name for name, gate in gates.items() if gate not in readers.get(name, "")
-    }
+    missing = {name for name, gate in gates.items() if gate not in readers.get(name, "")}
     return missing | unlisted(readers, GATED, UNGATED)
 
 
 def load_fragment(name):
     path = os.path.join(os.path.dirname(inspect.getfile(Database)), "queries.sql")
     with open(path, encoding="utf-8") as file:
-        return (
-            file.read()
-            .partition(f"-- fragment: {name}\n")[2]
-            .partition("\n-- ")[0]
-            .strip()
-        )
+        return file.read().partition(f"-- fragment: {name}\n")[2].partition("\n-- ")[0].strip()
 
 
 def in_order(parts, text):
@@ -281,9 +263,7 @@ def test_a_reader_without_a_row_fails(tmp_path):
 
     assert unlisted(public(Peeking), SEAT) == {"peek"}
     assert unlisted({*synapse.__all__, "peek"}, PUBLIC) == {"peek"}
-    assert unlisted(
-        {**VERBS, "peek": Verb("peek", "write", "reading", "", "")}, SHELL
-    ) == {"peek"}
+    assert unlisted({**VERBS, "peek": Verb("peek", "write", "reading", "", "")}, SHELL) == {"peek"}
     assert unwalked(Peeking) == {"read(raw)"}
     source = os.path.join(os.path.dirname(inspect.getfile(Database)), "queries.sql")
     for more, name in (
@@ -302,9 +282,7 @@ def test_every_gated_statement_runs_in_the_walk(world, fresh, monkeypatch):
     fresh.mem.store.index.db.connection.set_trace_callback(ran.add)
     marked = fresh.mem.as_agent("eng-a")
     page = marked.read(limit=1, mark=True)
-    assert marked.unread() == len(
-        {entry.id for entry in marked.read(unread=True)} - {page[0].id}
-    )
+    assert marked.unread() == len({entry.id for entry in marked.read(unread=True)} - {page[0].id})
     fresh.mem.store.index.db.connection.set_trace_callback(None)
     world.mem.store.index.db.connection.set_trace_callback(ran.add)
     for talkative in (1.0, 0.0):
@@ -315,9 +293,7 @@ def test_every_gated_statement_runs_in_the_walk(world, fresh, monkeypatch):
                 assert list(faults(world, me, name)) == []
             with world.mem.store.snapshot(words=True) as snap:
                 for known in world.known:
-                    found = holding(
-                        snap, me.agent, known.word, world.mem.store.clock(), 9
-                    )
+                    found = holding(snap, me.agent, known.word, world.mem.store.clock(), 9)
                     assert all(visible(entry, me.agent) for entry in found)
             for name in ("inbox", "threads"):
                 assert list(mail_faults(world, synapse.Mail(me), name)) == []
@@ -325,30 +301,20 @@ def test_every_gated_statement_runs_in_the_walk(world, fresh, monkeypatch):
     statements = load_sql("queries.sql")
     shapes = {name: re.split(r"\{\w+\}|:\w+", statements[name]) for name in GATED}
     assert {
-        name
-        for name, shape in shapes.items()
-        if not any(in_order(shape, text) for text in ran)
+        name for name, shape in shapes.items() if not any(in_order(shape, text) for text in ran)
     } == set()
 
 
 def test_what_tells_of_no_entry_tells_of_none(world):
-    for name in [
-        name for name, why in MEMORY.items() if why == NONE and name != "close"
-    ]:
+    for name in [name for name, why in MEMORY.items() if why == NONE and name != "close"]:
         told = repr(getattr(world.mem, name)())
-        assert [
-            known for known in world.known if known.id in told or known.word in told
-        ] == []
+        assert [known for known in world.known if known.id in told or known.word in told] == []
 
 
 @pytest.mark.parametrize("name", [name for name, why in MEMORY.items() if why == WHOLE])
 def test_a_spawned_run_does_not_get_the_operator_s_acts(world, monkeypatch, name):
     monkeypatch.setenv("SYNAPSE_RUN", "run-1")
     monkeypatch.setenv("SYNAPSE_AGENT", "eng-c")
-    given = {
-        "register": (Agent("new"),),
-        "import_": ([],),
-        "tell": ("lead", "x"),
-    }.get(name, ())
+    given = {"register": (Agent("new"),), "import_": ([],), "tell": ("lead", "x")}.get(name, ())
     with pytest.raises(Forbidden):
         list(getattr(world.mem, name)(*given))

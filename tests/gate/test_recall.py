@@ -17,17 +17,13 @@ PLACES = {
 
 def teams(me):
     agent = me.store.agent(me.id)
-    return (
-        [name[5:] for name in agent.names if name.startswith("team:")] if agent else []
-    )
+    return [name[5:] for name in agent.names if name.startswith("team:")] if agent else []
 
 
 def walk_recall(me, world):
     states = {*LIVE, *MAIL}
     for scope, holds in PLACES.items():
-        due = world.live(
-            me.id, lambda entry, holds=holds: holds(me, entry.namespace), states
-        )
+        due = world.live(me.id, lambda entry, holds=holds: holds(me, entry.namespace), states)
         for known in world.known:
             found = recall.search(me, known.word, scope, top_k=1, max_capsule_bytes=256)
             yield (
@@ -36,26 +32,16 @@ def walk_recall(me, world):
                 [entry.id for entry in found.shown] == [known.id] * (known.id in due),
                 False,
             )
-        found = recall.search(
-            me, "common said", scope, top_k=1_000, max_capsule_bytes=1 << 16
-        )
+        found = recall.search(me, "common said", scope, top_k=1_000, max_capsule_bytes=1 << 16)
         yield (
             scope,
             found.text,
-            {entry.id for entry in found.shown} <= due
-            and bool(due) == bool(found.shown),
+            {entry.id for entry in found.shown} <= due and bool(due) == bool(found.shown),
             False,
         )
     for team in ("red", "blue", "backend"):
-        asked = refusal(
-            lambda team=team: recall.search(me, "common", f"group:{team}").shown
-        )
-        yield (
-            team,
-            None,
-            team in teams(me) or me.id == "operator" or "Forbidden" in asked,
-            False,
-        )
+        asked = refusal(lambda team=team: recall.search(me, "common", f"group:{team}").shown)
+        yield (team, None, team in teams(me) or me.id == "operator" or "Forbidden" in asked, False)
 
 
 def walk_references(me, world):
@@ -79,9 +65,7 @@ RECALL = {
     "within": walk_recall,
     "version_by": walk_references,
     "forget": walk_references,
-    "remember": acts(
-        lambda me, id: recall.remember(me, "text", "agent", supersedes=id)
-    ),
+    "remember": acts(lambda me, id: recall.remember(me, "text", "agent", supersedes=id)),
     "cites": acts(lambda me, id: recall.remember(me, "text", "agent", cites=id)),
 }
 
@@ -101,7 +85,4 @@ def test_every_recall_passes_the_gate(world, name, reader):
 
 def test_the_walk_finds_a_recall_that_forgot_the_scope(world, monkeypatch):
     monkeypatch.setattr(recall, "within", lambda me, scope: None)
-    assert (
-        next(recall_faults(world, world.mem.as_agent("eng-c"), "search"), None)
-        is not None
-    )
+    assert next(recall_faults(world, world.mem.as_agent("eng-c"), "search"), None) is not None

@@ -20,9 +20,7 @@ from tests.gate.world import GHOST, GHOST_MESSAGE, READERS, samples, threads_of
 from tests.synapse.served import serving
 from tests.trusted import trust
 
-SUPPORTED = sorted(
-    verb for verb in REMOTE & SHELL.keys() if isinstance(SHELL[verb], tuple)
-)
+SUPPORTED = sorted(verb for verb in REMOTE & SHELL.keys() if isinstance(SHELL[verb], tuple))
 ACTS = sorted({*SUPPORTED} & {*WRITERS})
 READS = sorted({*SUPPORTED} - {*WRITERS})
 MADE = re.compile(r'("at": )\d+(?=, "unfit")')  # when a view was made: now, each time
@@ -45,10 +43,7 @@ class Both:
             self._given[me] = new_token(self._tokens, me)
         words = [word.format(me=me, **filled) for word in line.split()]
         self.monkeypatch.setenv("SYNAPSE_TOKEN", self._given[me])
-        return [
-            self._run([verb, "--root", root, *words])
-            for root in (self.root, self.address)
-        ]
+        return [self._run([verb, "--root", root, *words]) for root in (self.root, self.address)]
 
     def _run(self, words):
         self.capsys.readouterr()
@@ -67,10 +62,7 @@ def plain(monkeypatch):
 @pytest.fixture(scope="module")
 def address(disk, tmp_path_factory):  # noqa: F811
     tokens = str(tmp_path_factory.mktemp("tokens") / "tokens")
-    with (
-        synapse.open(disk.mem.store.root) as memory,
-        serving(memory, tokens) as address,
-    ):
+    with synapse.open(disk.mem.store.root) as memory, serving(memory, tokens) as address:
         yield address, tokens
 
 
@@ -86,10 +78,7 @@ def copied(world, folder):
         shutil.copytree(world.mem.store.root, folder / name)
         trust(folder / name)
     tokens = str(folder / "tokens")
-    with (
-        synapse.open(str(folder / "there")) as memory,
-        serving(memory, tokens) as address,
-    ):
+    with synapse.open(str(folder / "there")) as memory, serving(memory, tokens) as address:
         yield str(folder / "here"), address, tokens
 
 
@@ -192,9 +181,7 @@ def test_a_planted_difference_is_found(
     verb,
     plant,
 ):
-    monkeypatch.setattr(
-        entry_routes, "page_wire", lambda page: plant(forms.page_wire(page))
-    )
+    monkeypatch.setattr(entry_routes, "page_wire", lambda page: plant(forms.page_wire(page)))
     assert differences(disk, both, "lead", verb) != []
 
 

@@ -21,11 +21,7 @@ EXEMPT = {
     # a declaration with its file in one step
     "synapse/core.py": {"log.register"},
     # a part of the store: it journals the operator's edits, and acts by them at once
-    "synapse/trust/operator_files.py": {
-        "index.catch_up",
-        "log.append",
-        "log.append_all",
-    },
+    "synapse/trust/operator_files.py": {"index.catch_up", "log.append", "log.append_all"},
     # the writer of one agent or run: its records, fenced and guarded, and nobody else's
     "synapse/access/writer.py": {"log.append"},
     # what every kind of log is tested by, without a store above it
@@ -94,9 +90,7 @@ def detours_of(name):
 
 def test_no_module_goes_past_the_gates():
     found = {
-        name: past
-        for name in modules()
-        if (past := detours_of(name) - EXEMPT.get(name, set()))
+        name: past for name in modules() if (past := detours_of(name) - EXEMPT.get(name, set()))
     }
     assert found == {}
 
@@ -120,16 +114,10 @@ def test_every_exemption_is_needed():
             "with store.snapshot() as snap:\n    agent_memory.writer.act('resolve')",
             "writer.act in a snapshot",
         ),
-        (
-            "with store.snapshot() as snap:\n    store.write(x)",
-            "store.write in a snapshot",
-        ),
+        ("with store.snapshot() as snap:\n    store.write(x)", "store.write in a snapshot"),
         ("store.log.append(record, once='k')", "log.append"),
         ("write = self._log.append_all", "_log.append_all"),
-        (
-            "def f():\n    with s.snapshot() as snap:\n        yield 1",
-            "yield in a snapshot",
-        ),
+        ("def f():\n    with s.snapshot() as snap:\n        yield 1", "yield in a snapshot"),
         (
             "async def f():\n    with s.snapshot(look=True) as snap:\n        await g()",
             "await in a snapshot",

@@ -113,9 +113,7 @@ async def walk(world, tokens, reader, served=None):
     app = build(Serving(world.mem, TokenFile(path), limits=Limits(rate=0)), ())
     if served is not None:  # the planted leak
         gate = app.state.gate
-        object.__setattr__(
-            gate, "agent_memory", lambda caller: world.mem.as_agent(served)
-        )
+        object.__setattr__(gate, "agent_memory", lambda caller: world.mem.as_agent(served))
     given, apart = {}, []
     async with httpx2.AsyncClient(
         transport=httpx2.ASGITransport(app=app),
@@ -138,10 +136,7 @@ async def walk(world, tokens, reader, served=None):
             answer = await client.get(place)
             given[place] = answer.text
         for thread in sorted(threads_of(world)):
-            for place in (
-                f"/threads/{thread}",
-                f"/threads/{thread}/messages",
-            ):
+            for place in (f"/threads/{thread}", f"/threads/{thread}/messages"):
                 given[place] = (await client.get(place)).text
         ghost = await client.get(f"/threads/{GHOST_THREAD}")
         assert (ghost.status_code, GHOST_THREAD in ghost.text) == (404, True)
@@ -176,20 +171,14 @@ def test_every_route_that_reads_is_walked(told, tokens):
         f"/v1{place.partition('?')[0]}"
         for place in (*READS, *threads, *(of[1] for of in OF_ONE if of[0] == "GET"))
     }
-    reads = {
-        path for path, methods in app.openapi()["paths"].items() if "get" in methods
-    }
+    reads = {path for path, methods in app.openapi()["paths"].items() if "get" in methods}
     reads = {path for path in reads if path.startswith("/v1/")} - STREAMS
     assert [path for path in sorted(reads) if not is_walked(path, walked)] == []
     assert not is_walked("/v1/new/{id}", walked)
 
 
 # Where what waits for review is told to those who rule on it.
-REVIEWS = (
-    "/staged",
-    "/log?limit=0",
-    *(f"/agents/{name}/acts" for name in READERS[:-1]),
-)
+REVIEWS = ("/staged", "/log?limit=0", *(f"/agents/{name}/acts" for name in READERS[:-1]))
 
 
 def leaks(world, reader, given):
@@ -218,9 +207,7 @@ def _counts(told, reader, given):
     own = {id for id in live if told.mem.store.current(id).author == reader}
     assert json.loads(given["/unread"])["unread"] == len(live - own)
     view = json.loads(given["/briefing"])
-    assert {each["id"] for each in view["included"]} == told.live(
-        reader, states=LIVE | VIEWED
-    )
+    assert {each["id"] for each in view["included"]} == told.live(reader, states=LIVE | VIEWED)
 
 
 # Routes that are not walked above, each with why.
@@ -241,9 +228,7 @@ ELSEWHERE = {
         "tells of a thread as GET /v1/threads/{id}, which is walked",
     ),
 }
-RUNS = (
-    "runs limits debts stats tree wakes waiting answer".split()
-)  # tests/orchestrator/server
+RUNS = "runs limits debts stats tree wakes waiting answer".split()  # tests/orchestrator/server
 
 
 def unwalked(app):
@@ -258,9 +243,7 @@ def unwalked(app):
         if path.startswith("/v1/")
         and path.split("/")[2] not in RUNS
         and (route := f"{method.upper()} {path}") not in ELSEWHERE
-        and not any(
-            re.fullmatch(re.sub(r"{\w+}", "[^/]+", route), line) for line in lines
-        )
+        and not any(re.fullmatch(re.sub(r"{\w+}", "[^/]+", route), line) for line in lines)
     }
 
 

@@ -16,18 +16,14 @@ def walk_store(me, world):
         recall.search(me, "common", scope, 1_000, 1 << 16)
     for scope in recall.SCOPES:
         found = recall.search(me, "common", scope, top_k=1_000)
-        told = [
-            store.search("common", scope, top_k=1_000),
-            search("common", scope, 1_000),
-        ]
+        told = [store.search("common", scope, top_k=1_000), search("common", scope, 1_000)]
         yield scope, told, told == [found, found.text], False
     missing = refusal(lambda: store.version(GHOST))
     for known in world.hidden_from(me.id):
         yield (
             known,
             None,
-            refusal(lambda id=known.id: store.version(id))
-            == missing.replace(GHOST, known.id),
+            refusal(lambda id=known.id: store.version(id)) == missing.replace(GHOST, known.id),
             False,
         )
         for told in (forget(known.id), search(known.id)):
@@ -39,9 +35,7 @@ def walk_store(me, world):
             )
     if me.id != "operator":
         yield from acts(lambda me, id: store.forget(id))(me, world)
-        yield from acts(lambda me, id: store.remember("text", "agent", supersedes=id))(
-            me, world
-        )
+        yield from acts(lambda me, id: store.remember("text", "agent", supersedes=id))(me, world)
 
 
 SHARED = {

@@ -83,30 +83,14 @@ SHELL = {
     "remember": ("--from {me} --json --cites {id} text",),
     "atom": ("--from {me} --json --cites {id} who does that",),
     "why": ("--agent {me} --json {id}", "--agent {me} {id}"),
-    "ack": (
-        *ID_ACT,
-        "--from {me} --json --body yes {id}",
-        "--from {me} --json --react yes {id}",
-    ),
-    "send": (
-        "--from {me} --json --reply-to {id} text",
-        "--from {me} --json --edit {id} text",
-    ),
+    "ack": (*ID_ACT, "--from {me} --json --body yes {id}", "--from {me} --json --react yes {id}"),
+    "send": ("--from {me} --json --reply-to {id} text", "--from {me} --json --edit {id} text"),
     "inbox": ("--agent {me} --json --limit 0", "--agent {me}", "--agent {me} --mark"),
     "poll": ("--agent {me} --json",),
-    "threads": (
-        "--agent {me} --json --status all --limit 99",
-        "--agent {me} --tag none",
-    ),
+    "threads": ("--agent {me} --json --status all --limit 99", "--agent {me} --tag none"),
     "thread": ("--agent {me} --json {thread}", "--agent {me} --limit 3 {thread}"),
-    "recent": (
-        "--agent {me} --json --limit 0",
-        "--agent {me} --since 24h --kind entry,message",
-    ),
-    "what-did": (
-        "--agent {me} --json --limit 0 eng-a",
-        "--agent {me} --since 24h eng-a",
-    ),
+    "recent": ("--agent {me} --json --limit 0", "--agent {me} --since 24h --kind entry,message"),
+    "what-did": ("--agent {me} --json --limit 0 eng-a", "--agent {me} --since 24h eng-a"),
     "timeline": ("--agent {me} --json --limit 0 x", "--agent {me} --since 24h x"),
     "write": ("--from {me} --json --namespace api/endpoints --supersedes {id} text",),
     "undo": (
@@ -119,9 +103,7 @@ SHELL = {
         WHOLE,
     ),
     **dict.fromkeys("repair redact reputation stats doctor".split(), WHOLE),
-    **dict.fromkeys(
-        ("agents", "completion", "keys", "rebuild", "verify", "where"), NONE
-    ),
+    **dict.fromkeys(("agents", "completion", "keys", "rebuild", "verify", "where"), NONE),
     "mcp": "serves: what it answers is walked below",
 }
 REVIEWING = ("approve", "log", "read")
@@ -165,9 +147,7 @@ def disk(tmp_path_factory, embedding_server):
     found = world_at(root)
     embedding_server.reset()
     with (root / "synapse.yaml").open("a") as file:
-        file.write(
-            f"semantic: {{embedder: ollama, url: '{embedding_server.url}', search: off}}\n"
-        )
+        file.write(f"semantic: {{embedder: ollama, url: '{embedding_server.url}', search: off}}\n")
     trust(root)
     found.mem.store.refresh(force=True)
     semantic.embed(found.mem.store)
@@ -211,11 +191,7 @@ def hidden(world, reader, line, whole):
     "verb", [verb for verb, lines in SHELL.items() if isinstance(lines, tuple)]
 )
 def test_every_verb_passes_the_gate(disk, run, verb, reader, whole):
-    if (
-        verb in (*WRITERS, "unread", "inbox", "poll")
-        and verb != "thread"
-        and reader == "operator"
-    ):
+    if verb in (*WRITERS, "unread", "inbox", "poll") and verb != "thread" and reader == "operator":
         return
     for line in SHELL[verb]:
         for id in threads_of(disk) if "{thread}" in line else ():
@@ -224,24 +200,18 @@ def test_every_verb_passes_the_gate(disk, run, verb, reader, whole):
             continue
         if "{id}" in line:
             missing = {
-                ghost: run(verb, line, me=reader, id=ghost)
-                for ghost in (GHOST, GHOST_MESSAGE)
+                ghost: run(verb, line, me=reader, id=ghost) for ghost in (GHOST, GHOST_MESSAGE)
             }
             for known in hidden(disk, reader, line, whole):
                 ghost = GHOST_MESSAGE if known.state in MAIL else GHOST
-                assert run(verb, line, me=reader, id=known.id) == missing[
-                    ghost
-                ].replace(ghost, known.id), line
+                assert run(verb, line, me=reader, id=known.id) == missing[ghost].replace(
+                    ghost, known.id
+                ), line
         elif "{word}" in line:
             for known in hidden(disk, reader, line, whole):
-                assert (
-                    json.loads(run(verb, line, me=reader, word=known.word))["entries"]
-                    == []
-                )
+                assert json.loads(run(verb, line, me=reader, word=known.word))["entries"] == []
         else:
-            assert (
-                disk.leaks(reader, run(verb, line, me=reader), verb in REVIEWING) == []
-            ), line
+            assert disk.leaks(reader, run(verb, line, me=reader), verb in REVIEWING) == [], line
     views = os.path.join(disk.mem.store.root, "views", f"{reader}.md")
     if verb == "view" and reader != "operator":
         with open(views, encoding="utf-8") as file:
@@ -251,18 +221,13 @@ def test_every_verb_passes_the_gate(disk, run, verb, reader, whole):
 @pytest.mark.parametrize("reader", READERS)
 def test_the_shell_shows_what_is_visible(disk, run, reader):
     assert {
-        each["id"]
-        for each in entries(run("read", "--agent {me} --json --limit 0", me=reader))
+        each["id"] for each in entries(run("read", "--agent {me} --json --limit 0", me=reader))
     } == disk.live(reader)
     found = run("search", "--agent {me} --json --limit 500 common", me=reader)
     assert {each["id"] for each in entries(found)} == disk.live(reader)
     archived = run("read", "--agent {me} --json --limit 0 --archived", me=reader)
-    assert {each["id"] for each in entries(archived)} == disk.live(
-        reader, states={"archived"}
-    )
-    text = run(
-        "read", "--limit 0 --markdown --agent {me}", prog="synapse-read", me=reader
-    )
+    assert {each["id"] for each in entries(archived)} == disk.live(reader, states={"archived"})
+    text = run("read", "--limit 0 --markdown --agent {me}", prog="synapse-read", me=reader)
     assert {known.id for known in disk.known if known.word in text} == disk.live(reader)
 
 
@@ -291,14 +256,10 @@ def test_a_spawned_run_is_its_agent_alone(disk, run, monkeypatch):
         ("unread", "--agent lead"),
     ):
         assert "acts as eng-c" in run(verb, line)
-    assert {
-        each["id"] for each in entries(run("read", "--json --limit 0"))
-    } == disk.live("eng-c")
+    assert {each["id"] for each in entries(run("read", "--json --limit 0"))} == disk.live("eng-c")
 
 
 @pytest.mark.parametrize("verb", [verb for verb, why in SHELL.items() if why == NONE])
 def test_verbs_that_tell_of_no_entry_tell_of_none(disk, run, verb):
     told = run(verb, "bash" if verb == "completion" else "--json")
-    assert [
-        known for known in disk.known if known.id in told or known.word in told
-    ] == []
+    assert [known for known in disk.known if known.id in told or known.word in told] == []

@@ -54,9 +54,7 @@ def expected(world, reader):
     }
 
 
-@pytest.mark.parametrize(
-    "reader", [*(name for name in READERS if name != "operator"), ""]
-)
+@pytest.mark.parametrize("reader", [*(name for name in READERS if name != "operator"), ""])
 def test_a_webhook_sends_what_its_reader_may_see(world, reader):
     bodies = sent(world, reader)
     assert {body["id"] for body in bodies} == expected(world, reader)
@@ -75,10 +73,6 @@ def test_one_that_forgets_the_gate_is_found(world):
 
 
 def test_public_is_nobody(world):
-    names = {
-        id for id, agent in world.agents.items() if agent and PUBLIC.names & agent.names
-    }
+    names = {id for id, agent in world.agents.items() if agent and PUBLIC.names & agent.names}
     assert names == set()
-    assert not may_leave(
-        next(iter(world.entries.values()))._replace(staged=True), PUBLIC
-    )
+    assert not may_leave(next(iter(world.entries.values()))._replace(staged=True), PUBLIC)

@@ -19,9 +19,7 @@ EVERYWHERE = ("api/*", "blockers/*", "vault/*", "team/*")
 AGENTS = (
     Agent("cto", role="cto"),
     Agent("lead", role="project-lead", read=("api/*",), write=EVERYWHERE),
-    Agent(
-        "eng-a", department="backend", read=("api/*", "blockers/*"), write=EVERYWHERE
-    ),
+    Agent("eng-a", department="backend", read=("api/*", "blockers/*"), write=EVERYWHERE),
     Agent(
         "eng-b",
         department="backend",
@@ -40,14 +38,7 @@ AGENTS = (
     Agent("deaf", read=(), write=("api/*",)),
     Agent("mute", role="specialist", department="ops", read=("*",), write=()),
 )
-NAMESPACES = (
-    "api",
-    "api/endpoints",
-    "api/endpoints/v2",
-    "blockers/x",
-    "vault/keys",
-    "team/red",
-)
+NAMESPACES = ("api", "api/endpoints", "api/endpoints/v2", "blockers/x", "vault/keys", "team/red")
 AUDIENCES = (
     "all",
     "team:red",
@@ -79,9 +70,7 @@ class World:
         self.known = []
         for agent in AGENTS:
             mem.register(agent)
-        self.agents = {agent.id: settled(agent) for agent in AGENTS} | {
-            "operator": None
-        }
+        self.agents = {agent.id: settled(agent) for agent in AGENTS} | {"operator": None}
         for place, namespace in enumerate(NAMESPACES):
             for turn, to in enumerate(AUDIENCES):
                 self.write(
@@ -127,9 +116,7 @@ class World:
         more = {"ttl": "30d", "tags": ["tagged"]} | more
         if to == "own team":
             to, more["scope"] = "all", "team"
-        entry = self.mem.as_agent(author).append(
-            f"common {word} end", namespace, to=to, **more
-        )
+        entry = self.mem.as_agent(author).append(f"common {word} end", namespace, to=to, **more)
         self.known.append(Known(entry.id, word, state))
         return entry
 
@@ -137,24 +124,15 @@ class World:
         word = f"word{len(self.known):04d}"
         id = kinds.new_id("fact", len(self.known).to_bytes(6, "little"))
         draft = Draft(
-            f"common {word} end",
-            namespace,
-            author,
-            ttl="30d",
-            tags=("tagged",),
-            id=id,
-            kind="fact",
+            f"common {word} end", namespace, author, ttl="30d", tags=("tagged",), id=id, kind="fact"
         )
-        self.known.append(
-            Known(self.mem.as_agent(author).write(draft).id, word, "plain")
-        )
+        self.known.append(Known(self.mem.as_agent(author).write(draft).id, word, "plain"))
 
     def said(self, state, author, to):
         word = f"word{len(self.known):04d}"
         id = kinds.new_id("message", len(self.known).to_bytes(6, "little"))
         more = kinds.More(
-            thread=kinds.new_thread(bytes([len(self.known) % 3] * 16)),
-            subject=f"about {word}",
+            thread=kinds.new_thread(bytes([len(self.known) % 3] * 16)), subject=f"about {word}"
         )
         priority = "critical" if state == "urgent" else "info"
         draft = Draft(
@@ -167,11 +145,7 @@ class World:
             kind="message",
         )
         self.known.append(
-            Known(
-                self.mem.as_agent(author).write(draft._replace(more=more)).id,
-                word,
-                state,
-            )
+            Known(self.mem.as_agent(author).write(draft._replace(more=more)).id, word, state)
         )
 
     def staged(self, namespace, to):
@@ -217,12 +191,7 @@ class World:
     def vouched(self, namespace, to):
         id = self.unverified(namespace, to, "vouched")
         self.mem.store.act(
-            "vouch",
-            "lead",
-            entry=id,
-            authority=60,
-            trust="reviewed",
-            priority="critical",
+            "vouch", "lead", entry=id, authority=60, trust="reviewed", priority="critical"
         )
 
     def pair(self, state, namespace, to):
@@ -230,11 +199,7 @@ class World:
         topic = f"topic-{len(self.known)}"
         other = {"superseded": "eng-a", "outranked": "lead", "disputed": "eng-b"}[state]
         old = self.write(
-            state,
-            "eng-a",
-            namespace,
-            to,
-            **({} if state == "superseded" else {"topic": topic}),
+            state, "eng-a", namespace, to, **({} if state == "superseded" else {"topic": topic})
         )
         more = {"supersedes": old.id} if state == "superseded" else {"topic": topic}
         self.write("winner", other, namespace, "agent:deaf", ttl="20d", **more)
@@ -252,11 +217,7 @@ class World:
 
     def _seen_by(self, reader):
         """The entries that the predicate lets this reader see."""
-        return [
-            known
-            for known in self.known
-            if visible(self.entry(known), self.agents[reader])
-        ]
+        return [known for known in self.known if visible(self.entry(known), self.agents[reader])]
 
     def _ruled_by(self, reader):
         """The entries that wait, or waited, for review, and that this reader may rule on."""
@@ -270,12 +231,7 @@ class World:
         if reader == "operator":
             return True
         try:
-            may_rule(
-                self.agents[reader],
-                self.entry(known),
-                self.mem.store.settings,
-                "approve",
-            )
+            may_rule(self.agents[reader], self.entry(known), self.mem.store.settings, "approve")
         except Forbidden:
             return False
         return True
@@ -295,18 +251,13 @@ class World:
         # by a text that the reader may see
         quoted = {id for known in seen for id in self.entry(known).replaces}
         words = (
-            set(
-                re.findall(
-                    r"word\d{4}|syn-\d{4}-\d\d-\d\d-\d+|[a-z]+_[0-9a-f]{8,12}", told
-                )
-            )
+            set(re.findall(r"word\d{4}|syn-\d{4}-\d\d-\d\d-\d+|[a-z]+_[0-9a-f]{8,12}", told))
             - quoted
         )
         return [
             known
             for known in self.known
-            if known not in allowed
-            and words & {known.id, known.word, short_id(known.id)}
+            if known not in allowed and words & {known.id, known.word, short_id(known.id)}
         ]
 
 
@@ -340,22 +291,13 @@ def acts(act):
         if me.id != "operator":
             before = world.mem.store.log.mark()
             yield from refusals(me, world, lambda id: act(me, id))
-            yield (
-                "nothing was written",
-                None,
-                world.mem.store.log.mark() == before,
-                False,
-            )
+            yield ("nothing was written", None, world.mem.store.log.mark() == before, False)
 
     return walk
 
 
 def threads_of(world):
-    return {
-        world.entry(known).more["thread"]
-        for known in world.known
-        if known.state in MAIL
-    }
+    return {world.entry(known).more["thread"] for known in world.known if known.state in MAIL}
 
 
 GHOST_THREAD = kinds.new_thread(b"no such thread..")

@@ -53,9 +53,7 @@ def answers(world, mem, truth, who):
                 yield from differing(f"inbox of {agent}", found, waits)
             if agent in truth.agents:
                 view = me.briefing(quick=True, budget=4_000)
-                stray = {each.id for each in view.included} - set(
-                    truth.live(agent, now)
-                )
+                stray = {each.id for each in view.included} - set(truth.live(agent, now))
                 yield from differing(f"strays in the view of {agent}", stray, set())
         yield from searched(world, mem, truth, who[0])
     except SynapseError as error:

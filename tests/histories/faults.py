@@ -13,9 +13,7 @@ CALLS = (
     "open read write pread pwrite fstat lstat stat fdatasync fsync ftruncate link unlink"
     " rename mkdir chmod mkfifo listdir scandir"
 ).split()
-CHANGING = (
-    "open write pwrite ftruncate link unlink rename mkdir chmod fdatasync fsync".split()
-)
+CHANGING = "open write pwrite ftruncate link unlink rename mkdir chmod fdatasync fsync".split()
 GROWING = frozenset("write pwrite link rename mkdir mkfifo fdatasync fsync".split())
 CODES = {"EIO": errno.EIO, "ENOSPC": errno.ENOSPC}
 

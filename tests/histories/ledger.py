@@ -23,9 +23,7 @@ RECORD = {
     "read mail": "receipt",
     "register": "agent",
 }
-WRITING = frozenset(
-    (*RECORD, "resolve", "archive", "restore", "approve", "reject", "claim")
-)
+WRITING = frozenset((*RECORD, "resolve", "archive", "restore", "approve", "reject", "claim"))
 UNORDERED = frozenset(("register", "claim", "ack", "receive", "read mail"))
 
 

@@ -62,9 +62,7 @@ class World:
 
     def handle(self):
         """Return one of the open handles; now and then one that was just opened."""
-        if not self.handles or (
-            len(self.handles) < HANDLES and self.dice.random() < 0.15
-        ):
+        if not self.handles or (len(self.handles) < HANDLES and self.dice.random() < 0.15):
             return self.open()
         return self.dice.choice(self.handles)
 

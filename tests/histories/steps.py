@@ -113,9 +113,7 @@ def about(world, side, kind, who, token, item):
     if kind == "resolve":
         return Act(kind, dice.choice((item["author"], who)), token, {"id": item["id"]})
     if kind in ("archive", "restore"):
-        ids = (
-            sorted({item["id"], message["id"]}) if dice.random() < 0.3 else [item["id"]]
-        )
+        ids = sorted({item["id"], message["id"]}) if dice.random() < 0.3 else [item["id"]]
         return Act(kind, dice.choice((item["author"], "lead")), token, {"ids": ids})
     if kind == "claim":
         return Act(kind, who, f"w{dice.randint(9_001, 9_003)}", {})
@@ -216,9 +214,7 @@ def drop_file(world):
 def edit_agent(world):
     """Edit the file of an agent by hand."""
     token, name = world.token(), "ops"
-    text = (
-        f"id: {name}\nrole: engineer\ndepartment: {token}\nteams: [red]\nread: ['*']\n"
-    )
+    text = f"id: {name}\nrole: engineer\ndepartment: {token}\nteams: [red]\nread: ['*']\n"
     path, sign = f"agents/{name}.yaml", ("agent", name, token)
     text += "write: ['*']\n"
     act = Act("edit", "operator", token, {"path": path, "text": text})
@@ -343,9 +339,7 @@ def cut(world):
     with open(path, "r+b") as file:
         file.write(short + extra)
         file.truncate()
-    world.tell(
-        f"(the journal is cut: {len(whole)} to {len(short)} and {len(extra)} bytes)"
-    )
+    world.tell(f"(the journal is cut: {len(whole)} to {len(short)} and {len(extra)} bytes)")
     token = world.token()
     for each in {id(each): each for each in (mem, world.open())}.values():
         told = []

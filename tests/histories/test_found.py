@@ -29,9 +29,7 @@ def root(tmp_path, clock, monkeypatch):
     with synapse.init(str(root), clock=clock) as mem:
         mem.register(synapse.Agent("lead", role="cto"))
         mem.register(synapse.Agent("eng", read=["*"], write=["*"]))
-        mem.register(
-            synapse.Agent("junior", read=["*"], write=["*"], review_required=True)
-        )
+        mem.register(synapse.Agent("junior", read=["*"], write=["*"], review_required=True))
     return root
 
 

@@ -127,11 +127,7 @@ PLANTED = [
     torn_line_taken_for_a_loss_by_nobody,
 ]
 # Those that the fuzzer found in the product: rarer, for it had passed many tests.
-RARE = [
-    page_torn_for_good,
-    file_passed_over,
-    acknowledged_without_effect,
-]
+RARE = [page_torn_for_good, file_passed_over, acknowledged_without_effect]
 
 
 @pytest.fixture(scope="module")
@@ -166,9 +162,7 @@ def test_it_finds_what_was_in_the_product(stage, tmp_path, monkeypatch, plant):
 
 def histories(*words):
     command = [sys.executable, "-m", "tests.histories", *words]
-    return subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
 def test_nothing_goes_wrong_in_eighty_histories():
@@ -184,8 +178,7 @@ def test_nothing_goes_wrong_in_five_thousand_histories():
 
 def test_a_history_is_the_same_each_time():
     one, two = (
-        histories("--seed", "7", "--verbose", "--acts", f"{SHORT}").stdout
-        for _ in range(2)
+        histories("--seed", "7", "--verbose", "--acts", f"{SHORT}").stdout for _ in range(2)
     )
     assert one.splitlines()[:-1] == two.splitlines()[:-1]
     assert "acked" in one

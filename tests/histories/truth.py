@@ -85,9 +85,7 @@ class Truth:
             how = "removed" if fields.get("how") == "removed" else agent["department"]
             return "agent", agent["id"], how
         said = json.dumps(
-            fields.get("settings", {}).get("name")
-            if record.kind == "settings"
-            else fields
+            fields.get("settings", {}).get("name") if record.kind == "settings" else fields
         )
         found = TOKEN.search(said)
         return record.kind, record.by, found.group() if found else None
@@ -129,12 +127,7 @@ class Truth:
         expires = expiry(ttl, record.at)
         self._arrive(
             entry._replace(
-                seq=record.seq,
-                at=record.at,
-                staged=False,
-                trust=trust,
-                ttl=ttl,
-                expires=expires,
+                seq=record.seq, at=record.at, staged=False, trust=trust, ttl=ttl, expires=expires
             )
         )
 
@@ -182,9 +175,7 @@ class Truth:
             groups.append(self.topics[new.namespace, new.topic])
         rivals = {id for group in groups for id in group if id not in self.ended}
         rivals = [self.entries[id] for id in rivals]
-        rivals = sorted(
-            (each for each in rivals if not each.archived), key=lambda each: each.seq
-        )
+        rivals = sorted((each for each in rivals if not each.archived), key=lambda each: each.seq)
         self.entries[new.id] = new
         by_seq = {each.seq: each.id for each in (*olds, *rivals, new)}
         standing = [old for old in olds if old.id not in self.ended]
@@ -228,9 +219,7 @@ class Truth:
             and not self._hidden(entry.id, now)
             and (agent == "operator" or visible(entry, reader))
         ]
-        return [
-            entry.id for entry in sorted(found, key=lambda each: each.seq, reverse=True)
-        ]
+        return [entry.id for entry in sorted(found, key=lambda each: each.seq, reverse=True)]
 
     def plain(self, agent, now):
         """Return the live ones that are no messages."""
@@ -242,8 +231,7 @@ class Truth:
         return [
             id
             for id in self.plain(agent, now)
-            if self.entries[id].author != agent
-            and not marks.get(id, 0) > self.entries[id].seq
+            if self.entries[id].author != agent and not marks.get(id, 0) > self.entries[id].seq
         ]
 
     def inbox(self, agent, now):

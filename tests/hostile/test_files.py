@@ -32,9 +32,7 @@ def memory(tmp_path):
     with synapse.init(str(tmp_path / "memory")) as memory:
         memory.register(synapse.Agent("eng", read=["*"], write=["*"]))
         memory.as_agent("eng").append("what was there", "api/endpoints")
-        (tmp_path / "memory" / "inbox" / "eng" / "new").mkdir(
-            parents=True, exist_ok=True
-        )
+        (tmp_path / "memory" / "inbox" / "eng" / "new").mkdir(parents=True, exist_ok=True)
         yield memory
 
 
@@ -79,8 +77,7 @@ HOSTILE = {
     "a link to a folder": lambda path, outside: path.symlink_to("/"),
     "a link to a device": lambda path, outside: path.symlink_to("/dev/zero"),
     "a link to a pipe": lambda path, outside: (
-        os.mkfifo(path.with_suffix(".fifo"))
-        or path.symlink_to(path.name[:-3] + ".fifo")
+        os.mkfifo(path.with_suffix(".fifo")) or path.symlink_to(path.name[:-3] + ".fifo")
     ),
     "a hard link": linked,
     "a terabyte": lambda path, outside: sparse(path),
@@ -91,9 +88,7 @@ HOSTILE = {
     "a megabyte of an unclosed front": lambda path, outside: path.write_text(
         "---\n" + "a: b\n" * 200_000
     ),
-    "a device": lambda path, outside: os.mknod(
-        path, 0o600 | stat.S_IFCHR, os.makedev(1, 5)
-    ),
+    "a device": lambda path, outside: os.mknod(path, 0o600 | stat.S_IFCHR, os.makedev(1, 5)),
 }
 PLACES = ["entries/api/endpoints", "entries", "inbox/eng/new"]
 
@@ -110,9 +105,7 @@ def test_it_is_put_aside(memory, tmp_path, outside, kind, place):
             HOSTILE[kind](folder / f"x{n}.md", outside)
     except PermissionError:
         pytest.skip("this user may not make one")
-    (folder / "good.md").write_text(
-        TEXT.format("good").replace("api/endpoints", "status/x")
-    )
+    (folder / "good.md").write_text(TEXT.format("good").replace("api/endpoints", "status/x"))
     begun = time.perf_counter()
     bodies = set(read(memory))
     took = time.perf_counter() - begun
@@ -129,9 +122,7 @@ def test_it_is_put_aside(memory, tmp_path, outside, kind, place):
             assert stat.S_IMODE(status.st_mode) == 0o600
     assert (outside.read_bytes(), outside.stat().st_mode) == before
     assert not [
-        name
-        for name in os.listdir(folder)
-        if name.startswith("x") and name.endswith(".md")
+        name for name in os.listdir(folder) if name.startswith("x") and name.endswith(".md")
     ]
     assert len(memory.audit(limit=count)) == count
     assert memory.verify().problems == ()
@@ -205,10 +196,7 @@ def test_a_folder_of_any_name(memory, tmp_path, name):
     for _ in range(2):
         assert read(memory) == ["good", "what was there"]
     with synapse.open(str(tmp_path / "memory")) as other:
-        assert [entry.body for entry in other.as_agent("eng").read()] == [
-            "good",
-            "what was there",
-        ]
+        assert [entry.body for entry in other.as_agent("eng").read()] == ["good", "what was there"]
         assert [act.kind for act in other.audit(limit=2)].count("quarantine") == 1
 
 
@@ -263,8 +251,7 @@ def test_the_name_of_a_folder_cannot_lead_outside(memory, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "folder",
-    ["entries/api", "entries", "archive", "quarantine", "staging", "inbox/eng/new"],
+    "folder", ["entries/api", "entries", "archive", "quarantine", "staging", "inbox/eng/new"]
 )
 def test_a_link_in_place_of_a_folder_leads_nowhere(memory, tmp_path, folder):
     """Whoever can replace a folder can lose us files, but cannot make us write outside the
@@ -282,10 +269,7 @@ def test_a_link_in_place_of_a_folder_leads_nowhere(memory, tmp_path, folder):
     with synapse.open(str(root)) as other:
         eng = other.as_agent("eng")
         (root / "inbox" / "eng" / "new").mkdir(parents=True, exist_ok=True)
-        ids = [
-            eng.append("body", "api/endpoints").id,
-            eng.append("body", "status/x").id,
-        ]
+        ids = [eng.append("body", "api/endpoints").id, eng.append("body", "status/x").id]
         eng.archive(ids[1])
         assert [entry.body for entry in eng.read()] == ["body", "what was there"]
         assert eng.get(ids[1]).archived

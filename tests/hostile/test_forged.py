@@ -60,12 +60,7 @@ def staffed(root):
         role, user = ("project-lead" if name == "lead" else "engineer"), str(uid)
         memory.register(
             synapse.Agent(
-                name,
-                role=role,
-                read=["*"],
-                write=globs,
-                user=user,
-                notify=("critical", "info"),
+                name, role=role, read=["*"], write=globs, user=user, notify=("critical", "info")
             )
         )
     memory.register(synapse.Agent("cto", role="cto"))
@@ -80,16 +75,7 @@ def forged(chance, number, victims, own):
     namespace = chance.choice(NAMESPACES)
     if chance.random() < 0.03:
         namespace = chance.choice(
-            [
-                "../x",
-                "api/../decisions",
-                "api//x",
-                "/api",
-                "api/",
-                "API",
-                "api/%2e%2e",
-                "a" * 64,
-            ]
+            ["../x", "api/../decisions", "api//x", "/api", "api/", "API", "api/%2e%2e", "a" * 64]
         )
     extra = (
         chance.choice(EXTRAS)
@@ -143,9 +129,7 @@ def check_entry(entry, kind, own, agents):
             return "accepted through an inbox that is not its owner's"
         if (entry.trust, entry.authority) != ("unverified", 0):
             return f"a stranger's word has trust {entry.trust} and authority {entry.authority}"
-        if entry.priority == "critical" or any(
-            wakes(entry, agent) for agent in agents.values()
-        ):
+        if entry.priority == "critical" or any(wakes(entry, agent) for agent in agents.values()):
             return "a stranger's word is critical, or wakes"
         return None
     if entry.author != own:
@@ -169,9 +153,7 @@ def run(root, count, channels):
             cto.append("a decision", "decisions/core", topic="shared").id,
             cto.append("x", "global").id,
         ]
-        victims += [
-            a.append("an endpoint", "api/endpoints", topic="shared", ttl="never").id
-        ]
+        victims += [a.append("an endpoint", "api/endpoints", topic="shared", ttl="never").id]
         victims += [
             b.append("users", "api/v2/users", topic="plan").id,
             b.append("my status", "status/eng-b").id,
@@ -197,13 +179,9 @@ def run(root, count, channels):
         shown = {entry.id: entry for entry in entries.read()}
         problems += [("buried", id) for id in guarded if id not in shown]
         problems += [
-            ("buried", id)
-            for id in victims
-            if id not in shown and not honest_burial(memory, id)
+            ("buried", id) for id in victims if id not in shown and not honest_burial(memory, id)
         ]
-        problems += [
-            ("disputed", id) for id in guarded & set(shown) if shown[id].disputed
-        ]
+        problems += [("disputed", id) for id in guarded & set(shown) if shown[id].disputed]
         assert sorted(os.listdir(root.parent)) == outside
         assert sum(fates.values()) == count, "every one is accepted or put aside"
         assert memory.verify().problems == ()
@@ -217,9 +195,7 @@ def honest_burial(memory, id):
     fate = memory.as_agent("operator").fate(id)
     old = memory.as_agent("operator").get(id)
     by = memory.as_agent("operator").get(fate.by)
-    return by.trust != "unverified" and (
-        by.author == old.author or by.authority >= old.authority
-    )
+    return by.trust != "unverified" and (by.author == old.author or by.authority >= old.authority)
 
 
 INBOXES = [
@@ -254,9 +230,7 @@ def test_forged_entries_in_inboxes(tmp_path):
     check(tmp_path / "memory", SHORT, INBOXES, ["inbox"])
 
 
-needs_root = pytest.mark.skipif(
-    os.geteuid() != 0, reason="only root may give files to other users"
-)
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files to other users")
 KINDS = ["inbox", "owner", "stranger"]
 
 
@@ -306,10 +280,7 @@ def text_of(author, body, namespace="api/endpoints", **more):
         "timestamp": "2026-02-01T00:00:00Z",
         "namespace": namespace,
     }
-    lines = (
-        f"{key}: {value}"
-        for key, value in (fields | {"priority": "info"} | more).items()
-    )
+    lines = (f"{key}: {value}" for key, value in (fields | {"priority": "info"} | more).items())
     return "---\n" + "\n".join(lines) + f"\n---\n\n{body}\n"
 
 
@@ -318,12 +289,8 @@ def text_of(author, body, namespace="api/endpoints", **more):
 @pytest.mark.parametrize("authority", [0, 60])
 def test_a_stranger_under_the_author_s_name_hides_nothing(tmp_path, how, authority):
     with staffed(tmp_path / "memory") as memory:
-        memory.register(
-            synapse.Agent("victim", read=["*"], write=["*"], authority=authority)
-        )
-        id = (
-            memory.as_agent("victim").append("the truth", "api/endpoints", topic="t").id
-        )
+        memory.register(synapse.Agent("victim", read=["*"], write=["*"], authority=authority))
+        id = memory.as_agent("victim").append("the truth", "api/endpoints", topic="t").id
         more = {
             "supersedes": {"supersedes": id},
             "topic": {"topic": "t"},
@@ -357,12 +324,7 @@ def test_a_stranger_cannot_take_an_id_before_it_is_given_out(tmp_path, ahead):
         first = me.append("first", "api/endpoints").id
         day, number = first.rsplit("-", 1)
         claimed = f"{day}-{int(number) + ahead:03d}"
-        dropped(
-            memory,
-            text_of("cto", "a lie").replace("syn-x-1", claimed),
-            STRANGER,
-            name="a.md",
-        )
+        dropped(memory, text_of("cto", "a lie").replace("syn-x-1", claimed), STRANGER, name="a.md")
         kept = {}
         for n in range(6):
             entry = me.append(f"body {n}", "status/eng-a")
@@ -375,24 +337,14 @@ def test_a_stranger_cannot_take_an_id_before_it_is_given_out(tmp_path, ahead):
 @needs_root
 def test_a_stranger_s_word_counts_once_it_is_vouched_for_by_somebody_above(tmp_path):
     with staffed(tmp_path / "memory") as memory:
-        dropped(
-            memory, text_of("eng-a", "true after all", priority="critical"), STRANGER
-        )
+        dropped(memory, text_of("eng-a", "true after all", priority="critical"), STRANGER)
         entry = memory.as_agent("lead").read()[0]
-        assert (entry.trust, entry.authority, entry.priority) == (
-            "unverified",
-            0,
-            "important",
-        )
+        assert (entry.trust, entry.authority, entry.priority) == ("unverified", 0, "important")
         memory.register(synapse.Agent("low", read=["*"], write=["*"], authority=10))
         with pytest.raises(synapse.Forbidden):
             memory.as_agent("low").vouch(entry.id)
         entry = memory.as_agent("lead").vouch(entry.id)
-        assert (entry.trust, entry.authority, entry.priority) == (
-            "reviewed",
-            60,
-            "critical",
-        )
+        assert (entry.trust, entry.authority, entry.priority) == ("reviewed", 60, "critical")
 
 
 @needs_root
@@ -404,9 +356,7 @@ def test_a_voucher_does_not_bring_back_what_is_done(tmp_path, before):
         if before == "resolve":
             lead.resolve(id)
         else:
-            memory.as_agent("eng-b").append(
-                "new", "api/endpoints", topic="t", supersedes=id
-            )
+            memory.as_agent("eng-b").append("new", "api/endpoints", topic="t", supersedes=id)
         lead.vouch(id)
         assert "old" not in {entry.body for entry in lead.read()}
         assert memory.rebuild().digest == memory.digest()
@@ -416,15 +366,8 @@ def test_a_voucher_does_not_bring_back_what_is_done(tmp_path, before):
 @needs_root
 def test_what_is_private_is_put_aside_for_its_owner_alone(tmp_path):
     with staffed(tmp_path / "memory") as memory:
-        for n, more in enumerate(
-            ({"pii": "true"}, {"scope": "private"}, {"scope": "encrypted"})
-        ):
-            dropped(
-                memory,
-                text_of("eng-a", "a secret", **more),
-                USERS["eng-a"],
-                name=f"x{n}.md",
-            )
+        for n, more in enumerate(({"pii": "true"}, {"scope": "private"}, {"scope": "encrypted"})):
+            dropped(memory, text_of("eng-a", "a secret", **more), USERS["eng-a"], name=f"x{n}.md")
         assert memory.as_agent("operator").read().entries == ()
         aside = list((tmp_path / "memory" / "quarantine").glob("*.md"))
         assert len(aside) == 3

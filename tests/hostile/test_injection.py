@@ -28,9 +28,7 @@ from synapse.view.view import build
 KEY = bytes(range(32))
 READER = Agent("eng-frontend", department="frontend")
 TASK = Assignment(
-    "Fix the navigation.\n\n## Steps\n1. Look.\n2. Mend.",
-    project="landing",
-    given_by="pl-landing",
+    "Fix the navigation.\n\n## Steps\n1. Look.\n2. Mend.", project="landing", given_by="pl-landing"
 )
 NOW = 1_770_000_000_000_000
 KEPT = {}
@@ -64,7 +62,9 @@ POINTER = re.compile(
     rf"- \[[a-z0-9_/-]+\] `synapse read ({ID})` {ABOUT}(?:, disputed with {ID})?\) > .*"
 )
 CUT = re.compile(rf"  \(the first 65536 of \d+ bytes; all of it: `synapse read {ID}`\)")
-SHOWN_FORMAT = "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
+SHOWN_FORMAT = (
+    "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
+)
 SPECIAL = re.compile(r"<[|｜]\w[^\s<>]*[|｜]>|</?s>|<(?:start|end)_of_turn>|\[/?INST\]")
 
 
@@ -93,9 +93,7 @@ def escapes(memory, entries):
     inner = memory[opened.end() : -len(tag)]
     found = [f"unseen U+{ord(char):04X}" for char in set(inner) if unseen(char)]
     found += [f"special token {token}" for token in SPECIAL.findall(inner)]
-    return found + list(
-        strange(inner.split("\n")[:-1], {entry.id: entry for entry in entries})
-    )
+    return found + list(strange(inner.split("\n")[:-1], {entry.id: entry for entry in entries}))
 
 
 def strange(lines, known):
@@ -131,9 +129,9 @@ def told(quotes, body):
         return False
     said = "\n".join(line[4:] for line in quotes)
     plain = re.sub(r"<U\+([0-9A-F]{4,6})>", lambda code: chr(int(code[1], 16)), said)
-    return plain == re.sub(
-        r"<U\+([0-9A-F]{4,6})>", lambda code: chr(int(code[1], 16)), body
-    ) or (len(body.encode("utf-8", "replace")) > 65_536 and body.startswith(plain))
+    return plain == re.sub(r"<U\+([0-9A-F]{4,6})>", lambda code: chr(int(code[1], 16)), body) or (
+        len(body.encode("utf-8", "replace")) > 65_536 and body.startswith(plain)
+    )
 
 
 # -- The attempts ----------------------------------------------------------------------
@@ -238,8 +236,7 @@ PAYLOADS += [
     for (family, text), (_, other) in zip(PAYLOADS, PAYLOADS[101:], strict=False)
 ]
 PAYLOADS += [
-    ("broken up", text.replace(" ", "\u00a0").replace("\n", "\n\n"))
-    for _, text in PAYLOADS[:110]
+    ("broken up", text.replace(" ", "\u00a0").replace("\n", "\n\n")) for _, text in PAYLOADS[:110]
 ]
 SHAPES = [
     ("critical", "blockers/landing"),
@@ -259,13 +256,7 @@ def entry(number, body, shape=2, **fields):
     } | fields
     id = f"syn-2026-02-01-{number:03d}"
     return Entry(
-        id=id,
-        timestamp="",
-        namespace=namespace,
-        priority=priority,
-        body=body,
-        ttl="7d",
-        **known,
+        id=id, timestamp="", namespace=namespace, priority=priority, body=body, ttl="7d", **known
     )
 
 
@@ -307,14 +298,11 @@ def test_none_escapes(shape):
 
 def test_all_of_them_at_once_with_a_budget():
     entries = [
-        entry(number, body[:2_000], number % 4)
-        for number, (_, body) in enumerate(PAYLOADS, 1)
+        entry(number, body[:2_000], number % 4) for number, (_, body) in enumerate(PAYLOADS, 1)
     ]
     for budget in (60, 500, 4_000):
         built = build(entries, READER, NOW, COUNT, budget)
-        prompt = render(
-            READER, TASK, built.text, KEY, TEMPLATES, Reach(("append", "read"))
-        )[0]
+        prompt = render(READER, TASK, built.text, KEY, TEMPLATES, Reach(("append", "read")))[0]
         assert escapes(prompt.memory, entries) == []
         assert (prompt.system, prompt.task) == (CLEAN.system, CLEAN.task)
 
@@ -411,9 +399,7 @@ def test_the_checker_sees_what_half_a_quote_lets_out(name, family):
         if found == family and ("\n" in body.strip() or family == "unseen")
     ]
     caught = [
-        body
-        for body in tried
-        if escapes(naive([entry(1, body)], NAIVE[name]), [entry(1, body)])
+        body for body in tried if escapes(naive([entry(1, body)], NAIVE[name]), [entry(1, body)])
     ]
     assert tried
     assert caught == tried
@@ -426,11 +412,7 @@ def test_the_checker_sees_text_that_was_rendered_as_a_template():
         if family == "template" and ("{{" in body or "{%" in body or "{#" in body)
     ]
     assert tried
-    assert [
-        b
-        for b in tried
-        if not escapes(naive([entry(1, b)], as_template), [entry(1, b)])
-    ] == []
+    assert [b for b in tried if not escapes(naive([entry(1, b)], as_template), [entry(1, b)])] == []
 
 
 @pytest.mark.parametrize(
@@ -454,9 +436,7 @@ def test_the_checker_sees_a_change(spoil):
 
 # -- The task --------------------------------------------------------------------------
 
-POSING = [
-    body for family, body in PAYLOADS if family in ("task", "heading", "fence", "chat")
-]
+POSING = [body for family, body in PAYLOADS if family in ("task", "heading", "fence", "chat")]
 
 
 def test_a_task_can_neither_close_the_memory_nor_pose_as_it():

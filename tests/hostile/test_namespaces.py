@@ -38,15 +38,7 @@ BAD = [
     "a" * 5_000, "1" * 64, "٣", "²", "ǆ", "ﬁ", "İ", "ß", "Ⅷ", "𝒶",
     "a\ud800".encode("utf-8", "replace").decode(),
 ]  # fmt: skip
-TARGETS = [
-    "etc/passwd",
-    "api/endpoints",
-    "decisions",
-    "outside",
-    "journal/lock",
-    "agents/cto",
-    "",
-]
+TARGETS = ["etc/passwd", "api/endpoints", "decisions", "outside", "journal/lock", "agents/cto", ""]
 
 
 def hostile(count):
@@ -62,24 +54,11 @@ def hostile(count):
     )
     found |= dict.fromkeys(f"{bad}/{ok}" for bad in BAD for ok in ("api", "x/y"))
     found |= dict.fromkeys(
-        (
-            "/api",
-            "api/",
-            "//api",
-            "api//x",
-            "/",
-            "//",
-            "a/" * 6 + "a",
-            "a/" * 100 + "a",
-            "api/./x",
-        )
+        ("/api", "api/", "//api", "api//x", "/", "//", "a/" * 6 + "a", "a/" * 100 + "a", "api/./x")
     )
     chance = random.Random(5)
     while len(found) < count:
-        parts = [
-            chance.choice([*UP, *BAD, "api", "x", "0"])
-            for _ in range(chance.randint(1, 8))
-        ]
+        parts = [chance.choice([*UP, *BAD, "api", "x", "0"]) for _ in range(chance.randint(1, 8))]
         found[chance.choice(("/", "//", "\\", "/./", "/../")).join(parts)] = None
     return [name for name in found if not is_namespace(name)][:count]
 
@@ -111,9 +90,7 @@ def everything(tmp_path):
     """Every path below the test's own folder, but those that the workspace is there to hold."""
     inside = tmp_path / "deep" / "memory"
     holding = {inside / name for name in ("quarantine", "journal", ".index", "inbox")}
-    return sorted(
-        str(path) for path in tmp_path.rglob("*") if not holding & {path, *path.parents}
-    )
+    return sorted(str(path) for path in tmp_path.rglob("*") if not holding & {path, *path.parents})
 
 
 def test_they_are_many_and_all_different():
@@ -155,11 +132,7 @@ def test_none_is_accepted_as_a_folder(memory, tmp_path):
             os.path.join(entries, name.lstrip("/").encode("utf-8", "surrogatepass"))
         )
         place = os.path.relpath(folder, entries).decode("utf-8", "replace")
-        if (
-            not folder.startswith(entries + b"/")
-            or is_namespace(place)
-            or b"\0" in folder
-        ):
+        if not folder.startswith(entries + b"/") or is_namespace(place) or b"\0" in folder:
             continue
         try:
             os.makedirs(folder, exist_ok=True)
@@ -209,9 +182,7 @@ def test_none_is_accepted_as_an_agent(memory, tmp_path):
 
 def test_a_name_that_begins_like_a_granted_one_is_not_granted(memory):
     memory.register(
-        synapse.Agent(
-            "narrow", read=["status/frontend"], write=["status/frontend", "api/v1/*"]
-        )
+        synapse.Agent("narrow", read=["status/frontend"], write=["status/frontend", "api/v1/*"])
     )
     me = memory.as_agent("narrow")
     for name in (

@@ -72,11 +72,7 @@ def test_a_run_without_an_agent_is_nobody(root, monkeypatch):
 
 
 def shell(root, *words):
-    env = os.environ | {
-        "SYNAPSE_RUN": "run-1",
-        "SYNAPSE_AGENT": "eng",
-        "SYNAPSE_ROOT": root,
-    }
+    env = os.environ | {"SYNAPSE_RUN": "run-1", "SYNAPSE_AGENT": "eng", "SYNAPSE_ROOT": root}
     done = subprocess.run(
         [sys.executable, "-m", "synapse", *words],
         env=env,
@@ -89,19 +85,11 @@ def shell(root, *words):
 
 @pytest.mark.parametrize("verb", sorted(OPERATORS & set(VERBS)))
 def test_the_shell_refuses_the_operator_s_verbs(root, verb):
-    needed = {
-        "register": ["--id", "new"],
-        "import": ["x"],
-        "init": ["y"],
-    }
+    needed = {"register": ["--id", "new"], "import": ["x"], "init": ["y"]}
     needed |= {"backup": ["x"], "redact": ["x", "--reason", "y"], "revoke": ["x"]}
     needed |= {"token": ["list"], "webhooks": ["list"]}
     code, said = shell(root, verb, *needed.get(verb, []))
-    assert (code, "a secret" in said, "SYNAPSE_RUN" in said or "run" in said) == (
-        4,
-        False,
-        True,
-    )
+    assert (code, "a secret" in said, "SYNAPSE_RUN" in said or "run" in said) == (4, False, True)
 
 
 @pytest.mark.parametrize(

@@ -49,9 +49,7 @@ class World:
         act()
 
     def says(self, body, namespace="decisions/api", priority="critical", **more):
-        return self.mem.as_agent("boss").append(
-            body, namespace, priority=priority, **more
-        )
+        return self.mem.as_agent("boss").append(body, namespace, priority=priority, **more)
 
     def dies(self, *args, after, **more):
         """Begin a task, and let the supervisor die in the middle of it; the run."""
@@ -77,9 +75,7 @@ class World:
                 await other._hear()  # nobody is there to hear yet
                 return [await other.result(run) for run in taken]
 
-        with Supervisor(
-            self.mem, engine=engine, seed=8, inline=True, **options
-        ) as other:
+        with Supervisor(self.mem, engine=engine, seed=8, inline=True, **options) as other:
             return self.time.run(rest_of_it())
 
     def known(self, run):

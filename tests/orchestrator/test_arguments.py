@@ -71,17 +71,13 @@ def refusal(what, call):
     return None
 
 
-OPTIONS = [
-    name for name in inspect.signature(Supervisor).parameters if name not in LEFT_OUT
-]
+OPTIONS = [name for name in inspect.signature(Supervisor).parameters if name not in LEFT_OUT]
 
 
 @pytest.mark.parametrize("option", OPTIONS)
 def test_the_options_of_a_supervisor(memory, option):
     for what, value in WRONG.items():
-        given = {"memory": memory, "engine": Scripted(lambda seen: "Done.")} | {
-            option: value
-        }
+        given = {"memory": memory, "engine": Scripted(lambda seen: "Done.")} | {option: value}
 
         def begin(given=given, what=what):
             with Supervisor(**given) as supervisor:
@@ -109,13 +105,8 @@ def test_the_arguments_of_a_supervisor(memory, name, wrong):
             if (wrong, what) in (("parent", "none"), ("id", "none"), ("root", "none")):
                 continue  # that is right
             given = {wrong: value}
-            for parameter in list(inspect.signature(METHODS[name]).parameters.values())[
-                1:
-            ]:
-                if (
-                    parameter.default is inspect.Parameter.empty
-                    and parameter.name != wrong
-                ):
+            for parameter in list(inspect.signature(METHODS[name]).parameters.values())[1:]:
+                if parameter.default is inspect.Parameter.empty and parameter.name != wrong:
                     given[parameter.name] = RIGHT[parameter.name]
             refusal(what, partial(getattr(supervisor, name), **given))
 
@@ -127,9 +118,7 @@ def test_the_fields_of_a_task(memory, field):
             task = Task(f"Work on {what}", "eng-a")._replace(**{field: value})
             before = memory.store.log.mark()
             if refusal(what, partial(supervisor.run, task)) is not None:
-                assert memory.store.log.mark() == before, (
-                    f"{what}: a run began all the same"
-                )
+                assert memory.store.log.mark() == before, f"{what}: a run began all the same"
 
 
 @pytest.mark.parametrize("field", Team._fields)
@@ -152,9 +141,7 @@ def test_a_team_s_file(memory, tmp_path):
     for what, value in WRONG.items():
         refusal(what, partial(Team.from_yaml, value))
     (tmp_path / "team.yaml").write_text("lead: lead\nengineers: [eng-a]\n")
-    assert Team.from_yaml(tmp_path / "team.yaml") == Team.from_yaml(
-        str(tmp_path / "team.yaml")
-    )
+    assert Team.from_yaml(tmp_path / "team.yaml") == Team.from_yaml(str(tmp_path / "team.yaml"))
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
     for path in (tmp_path / "binary", tmp_path):
         with pytest.raises(SynapseError, match="cannot be read"):
@@ -165,9 +152,7 @@ def test_a_team_s_file(memory, tmp_path):
 def test_a_supervisor_opens_a_workspace_and_closes_it(memory, tmp_path, address):
     def files():
         links = (f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd"))
-        return sorted(
-            path for link in links if str(tmp_path) in (path := os.path.realpath(link))
-        )
+        return sorted(path for link in links if str(tmp_path) in (path := os.path.realpath(link)))
 
     memory.close()
     with Supervisor(
@@ -207,10 +192,7 @@ def test_what_is_wrong_is_found_before_anything_begins(memory, given, told):
                 " agent='eng-frontend')"
             ),
         ),
-        (
-            Task("Work", "eng-a", max_usd="1"),
-            "task: max_usd is '1', a str: write a number or None",
-        ),
+        (Task("Work", "eng-a", max_usd="1"), "task: max_usd is '1', a str: write a number or None"),
         (Task(b"Work", "eng-a"), "task: text is b'Work', a bytes: write a text"),
         (
             Task("Work", "eng-a", memory_tools="often"),
@@ -248,9 +230,7 @@ def other(service: str) -> int:
 def test_what_a_supervisor_has_for_people_is_all_that_is_public():
     public = {name for name in vars(Supervisor) if not name.startswith("_")}
     methods = {name for name in public if callable(getattr(Supervisor, name))}
-    assert methods == set(
-        "run resume spawn start result recover take_over stop close".split()
-    )
+    assert methods == set("run resume spawn start result recover take_over stop close".split())
 
 
 def test_two_tools_of_one_name_are_refused(memory):
@@ -273,18 +253,10 @@ def test_a_supervisor_that_is_closed_says_so(memory):
 
 def test_the_values_that_are_right_pass(memory):
     with Supervisor(
-        memory,
-        engine="scripted",
-        limits=Limits(turns=3),
-        mcp=[],
-        tools=(),
-        seed=1,
-        model="m",
+        memory, engine="scripted", limits=Limits(turns=3), mcp=[], tools=(), seed=1, model="m"
     ) as supervisor:
         assert (
-            supervisor.run(
-                Task("Work", "eng-a", max_usd=1, timeout=30, view_budget="500")
-            ).status
+            supervisor.run(Task("Work", "eng-a", max_usd=1, timeout=30, view_budget="500")).status
             == "played"
         )
     assert issubclass(Run, tuple)

@@ -26,11 +26,7 @@ def test_a_reported_blocker_blocks_until_it_is_resolved(world):
     result = here.spawn("Work", "eng-a", project="web")
     assert result.status == "blocked"
     entry = here.mem.as_agent("boss").get(result.entry)
-    assert (entry.namespace, entry.priority, entry.author) == (
-        "blockers/web",
-        "critical",
-        "eng-a",
-    )
+    assert (entry.namespace, entry.priority, entry.author) == ("blockers/web", "critical", "eng-a")
     assert len(here.mem.as_agent("operator").read(namespace="blockers/*")) == 1
 
 
@@ -73,17 +69,9 @@ def test_who_says_that_it_is_blocked_is_blocked(world, text, tools):
     """With the tool that reports it or without: the words alone do."""
     here = world(lambda seen: text, memory_tools=tools)
     result = here.spawn("Draw the page", "eng-a", project="web")
-    assert (result.status, result.why, result.text) == (
-        "blocked",
-        "no access to the images",
-        text,
-    )
+    assert (result.status, result.why, result.text) == ("blocked", "no access to the images", text)
     (entry,) = here.mem.as_agent("operator").read()
-    assert (entry.id, entry.namespace, entry.priority) == (
-        result.entry,
-        "blockers/web",
-        "critical",
-    )
+    assert (entry.id, entry.namespace, entry.priority) == (result.entry, "blockers/web", "critical")
     assert entry.body == "Blocked: no access to the images"
     assert here.run(result).status == "blocked"
 
@@ -94,41 +82,30 @@ def ends_blocked(root, engine):
     with synapse.init(str(root)) as memory:
         memory.register(synapse.Agent("eng-a"))
         with Supervisor(memory, engine=engine) as supervisor:
-            result = supervisor.run(
-                Task("Work", "eng-a", project="web", folder=str(root))
-            )
+            result = supervisor.run(Task("Work", "eng-a", project="web", folder=str(root)))
             (entry,) = memory.as_agent("operator").read(
                 namespace="blockers/web", priority="critical"
             )
             recorded = supervisor.run_store.known(result.run).status
-            return (result.status, recorded, result.entry) == (
-                "blocked",
-                "blocked",
-                entry.id,
-            )
+            return (result.status, recorded, result.entry) == ("blocked", "blocked", entry.id)
 
 
 @pytest.mark.parametrize("name", ["anthropic", "openai", "openai-chat"])
 def test_on_every_engine_with_a_model(tmp_path, name):
     with ModelServer(lambda seen: "Blocked: no key") as server:
         url = server.url if name == "anthropic" else f"{server.url}/v1"
-        assert ends_blocked(
-            tmp_path / "ws", load(name, base_url=url, api_key="k", model="m")
-        )
+        assert ends_blocked(tmp_path / "ws", load(name, base_url=url, api_key="k", model="m"))
 
 
 @pytest.mark.parametrize(
-    "client",
-    [clients.CLAUDE_CODE, clients.CODEX, clients.GEMINI, clients.OPENCLAW, None],
+    "client", [clients.CLAUDE_CODE, clients.CODEX, clients.GEMINI, clients.OPENCLAW, None]
 )
 def test_on_every_engine_with_a_client(tmp_path, client):
     """It prints what the real one did, with other words; a plain command prints the words."""
     said = "Blocked: no key, seen "
     if client is not None:
         ends = "json" if client.form == "json" else "jsonl"
-        text = (
-            TRANSCRIPTS / f"{client.name}-{client.verified}-first.{ends}"
-        ).read_text()
+        text = (TRANSCRIPTS / f"{client.name}-{client.verified}-first.{ends}").read_text()
         said = text.replace("Said after ", said)
         assert said != text
     (tmp_path / "said").write_text(said)
@@ -150,11 +127,7 @@ def test_a_blocker_is_reported_once_however_often_it_is_said(world):
     here = world(script)
     result = here.spawn("Work", "eng-a", project="web")
     (entry,) = here.mem.as_agent("operator").read()
-    assert (result.status, result.entry, entry.body) == (
-        "blocked",
-        entry.id,
-        "Blocked: no key",
-    )
+    assert (result.status, result.entry, entry.body) == ("blocked", entry.id, "Blocked: no key")
 
 
 def test_what_blocks_an_agent_wakes_who_reads_it(world):
@@ -171,13 +144,9 @@ def test_what_blocks_an_agent_wakes_who_reads_it(world):
     spawned = []
 
     async def other():
-        spawned.append(
-            await here.supervisor.spawn(Task("Other work", "eng-b", project="web"))
-        )
+        spawned.append(await here.supervisor.spawn(Task("Other work", "eng-b", project="web")))
 
-    assert (
-        here.spawn("Work", "eng-a", project="web", also=[other()]).status == "blocked"
-    )
+    assert here.spawn("Work", "eng-a", project="web", also=[other()]).status == "blocked"
     assert [result.text for result in spawned] == ["heard"]
     assert here.time.elapsed < 60
 
@@ -188,9 +157,9 @@ def test_every_prompt_says_how_to_report_that_one_is_blocked(world):
         ("always", "call report_blocker"),
     ):
         seen = []
-        world(
-            lambda found, seen=seen: seen.append(found) or "ok", memory_tools=tools
-        ).spawn("Work", "eng-a")
+        world(lambda found, seen=seen: seen.append(found) or "ok", memory_tools=tools).spawn(
+            "Work", "eng-a"
+        )
         assert words in seen[0].system
 
 
@@ -207,8 +176,7 @@ def test_a_lead_that_waits_hears_at_once_of_a_child_that_is_blocked(world, cast)
             return Move(
                 "",
                 tuple(
-                    ("spawn_agent", {"agent": name, "task": "Part"})
-                    for name in ("eng-a", "eng-b")
+                    ("spawn_agent", {"agent": name, "task": "Part"}) for name in ("eng-a", "eng-b")
                 ),
             )
         return Move("", (("wait", {}),)) if found.turn < 3 else "Both have ended."
@@ -222,9 +190,7 @@ def test_a_lead_that_waits_hears_at_once_of_a_child_that_is_blocked(world, cast)
     result = here.spawn("Both", "lead", project="web")
     told = seen[2].messages[-1].text
     a, b = (
-        next(
-            run.id for run in here.supervisor.run_store.runs.all() if run.agent == name
-        )
+        next(run.id for run in here.supervisor.run_store.runs.all() if run.agent == name)
         for name in ("eng-a", "eng-b")
     )
     assert f"- run {a} (eng-a): blocked, syn-" in told
@@ -234,32 +200,24 @@ def test_a_lead_that_waits_hears_at_once_of_a_child_that_is_blocked(world, cast)
     assert (result.status, result.text) == ("blocked", "Both have ended.")
 
 
-def test_a_lead_at_work_hears_of_a_child_that_is_blocked_before_its_next_turn(
-    world, cast
-):
+def test_a_lead_at_work_hears_of_a_child_that_is_blocked_before_its_next_turn(world, cast):
     seen = []
 
     def lead(found):
         seen.append(found)
-        calls = {
-            0: (("spawn_agent", {"agent": "eng-a", "task": "Part"}),),
-            1: (("busy", {}),),
-        }
+        calls = {0: (("spawn_agent", {"agent": "eng-a", "task": "Part"}),), 1: (("busy", {}),)}
         return (
             Move("", calls.get(found.turn, ()), takes=10)
             if found.turn < 2
             else "Blocked: eng-a has no key"
         )
 
-    here = world(
-        cast(lead=lead, eng_a=lambda found: "Blocked: no key"), memory_tools="never"
-    )
+    here = world(cast(lead=lead, eng_a=lambda found: "Blocked: no key"), memory_tools="never")
     here.mem.register(synapse.Agent("lead", role="project-lead", notify=()))
     result = here.spawn("Both", "lead", project="web")
     texts = [message.text for message in seen[2].messages if message.label == "plan"]
     assert any(
-        "Work that you gave to others is blocked:" in text and "no key" in text
-        for text in texts
+        "Work that you gave to others is blocked:" in text and "no key" in text for text in texts
     )
     assert seen[-1].text.count("(eng-a): blocked") == 1
     assert result.status == "blocked"
@@ -272,10 +230,7 @@ def test_a_lead_is_not_done_while_a_blocker_below_it_stands(world, cast):
     def lead(settles):
         def script(found):
             blockers = [
-                entry.id
-                for entry in here.mem.as_agent("operator").read(
-                    namespace="blockers/web"
-                )
+                entry.id for entry in here.mem.as_agent("operator").read(namespace="blockers/web")
             ]
             if found.turn == 2 and settles:
                 note = {
@@ -284,33 +239,17 @@ def test_a_lead_is_not_done_while_a_blocker_below_it_stands(world, cast):
                     "supersedes": blockers[0],
                 }
                 return Move("", (("append", note),))
-            calls = {
-                0: (("spawn_agent", {"agent": "eng-a", "task": "Part"}),),
-                1: (("wait", {}),),
-            }
-            return (
-                Move("", calls[found.turn]) if found.turn in calls else "All is done."
-            )
+            calls = {0: (("spawn_agent", {"agent": "eng-a", "task": "Part"}),), 1: (("wait", {}),)}
+            return Move("", calls[found.turn]) if found.turn in calls else "All is done."
 
         return script
 
     def supervisor(found):
-        calls = {
-            0: (("spawn_agent", {"agent": "lead", "task": "All"}),),
-            1: (("wait", {}),),
-        }
-        return (
-            Move("", calls[found.turn])
-            if found.turn in calls
-            else "The project is done."
-        )
+        calls = {0: (("spawn_agent", {"agent": "lead", "task": "All"}),), 1: (("wait", {}),)}
+        return Move("", calls[found.turn]) if found.turn in calls else "The project is done."
 
     def engineer(found):
-        return (
-            "Done: with its key"
-            if "It has a key now" in found.text
-            else "Blocked: no key"
-        )
+        return "Done: with its key" if "It has a key now" in found.text else "Blocked: no key"
 
     for settles, status in ((False, "blocked"), (True, "done")):
         here = world(cast(boss=supervisor, lead=lead(settles), eng_a=engineer))
@@ -320,16 +259,12 @@ def test_a_lead_is_not_done_while_a_blocker_below_it_stands(world, cast):
             ("boss", "lead", "eng-a"), status
         )
         assert result.status == status
-        critical = here.mem.as_agent("operator").read(
-            namespace="blockers/*", priority="critical"
-        )
+        critical = here.mem.as_agent("operator").read(namespace="blockers/*", priority="critical")
         assert len(critical) == (0 if settles else 1)
         if not settles:
             assert result.entry == critical[0].id
             assert runs["eng-a"].id in runs["lead"].fields["why"]
-            (told,) = here.mem.as_agent("operator").read(
-                namespace="status/web", author="lead"
-            )
+            (told,) = here.mem.as_agent("operator").read(namespace="status/web", author="lead")
             assert (told.priority, told.body[:40]) == (
                 "info",
                 "Blocked: work that it gave out is blocke",

@@ -145,14 +145,10 @@ print("first" if first else prompt)
 
     async def told():
         async with supervisor:
-            work = asyncio.create_task(
-                supervisor.spawn(Task("Fix", "eng-a", project="web"))
-            )
+            work = asyncio.create_task(supervisor.spawn(Task("Fix", "eng-a", project="web")))
             while not (tmp_path / "been").exists():
                 await asyncio.sleep(0.02)
-            mem.as_agent("boss").append(
-                "Stop using v1", "decisions/api", priority="critical"
-            )
+            mem.as_agent("boss").append("Stop using v1", "decisions/api", priority="critical")
             return await work
 
     with Supervisor(mem, engine=client(body)) as supervisor:
@@ -178,10 +174,7 @@ def test_engines_are_declared_in_the_settings(tmp_path, client):
         f"{settings.read_text()}engines:\n  mine:\n    kind: process\n    command: {list(script)}\n"
     )
     trust(tmp_path / "own")
-    with (
-        synapse.open(str(tmp_path / "own")) as memory,
-        Supervisor(memory) as supervisor,
-    ):
+    with synapse.open(str(tmp_path / "own")) as memory, Supervisor(memory) as supervisor:
         assert supervisor.run(Task("Work", "eng-a")).text == "declared"
 
 
@@ -199,18 +192,13 @@ print(json.dumps({{{{"text": "Fine." if been else "", "session": "s-1"}}}}))
     for lose in (True, False):
         rules = ({"text": "text", "session": "session"},)
         engine = client(
-            body.format(lose=lose),
-            form="lines",
-            rules=rules,
-            resume=["--resume", "{session}"],
+            body.format(lose=lose), form="lines", rules=rules, resume=["--resume", "{session}"]
         )
         engine.client = engine.client._replace(lost="no such session")
         result = run(mem, engine)
         (tmp_path / "been").unlink()
         lines = list(Folder(mem.store.root, result.run).lines("ledger.jsonl"))
-        labels[lose] = [
-            {segment[0] for segment in json.loads(line)["in"]} for line in lines
-        ]
+        labels[lose] = [{segment[0] for segment in json.loads(line)["in"]} for line in lines]
     assert (result.status, len(lines)) == ("done", 2)
     # the second run is shown what the first one left
     assert labels[True] == [labels[False][0] - {"view"}, {"retry"}]

@@ -90,11 +90,7 @@ def test_one_daemon_that_its_user_alone_may_ask(root, start):
     assert is_up(root)
     assert stat.S_IMODE(os.stat(daemon_file(root, "sock")).st_mode) == 0o600
     second = subprocess.run(
-        [sys.executable, "-c", SERVE, root],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
+        [sys.executable, "-c", SERVE, root], capture_output=True, text=True, timeout=30, check=False
     )
     assert "a daemon is up in this workspace already" in second.stderr
     assert ask(root, "down")["pid"] == daemon.pid
@@ -162,11 +158,7 @@ def test_it_goes_on_with_what_a_dead_supervisor_left(tmp_path, start):
         worker = start(RUN, root)
         start(SERVE, root)
         until(answers(root))
-        until(
-            lambda: (
-                run() and len([*Folder(root, run()["run"]).lines("steps.jsonl")]) > 4
-            )
-        )
+        until(lambda: run() and len([*Folder(root, run()["run"]).lines("steps.jsonl")]) > 4)
         worker.kill()
         killed = time.monotonic()
         until(lambda: run()["epoch"] == 2, 30)
@@ -192,14 +184,11 @@ def test_what_it_held_is_left_for_the_next(tmp_path, start):
         (run,) = memory.store.index.current.runs()
         assert run["state"] == "running"
         with Supervisor(memory, engine=Scripted()) as supervisor:
-            assert [taken.id for taken in recover(supervisor.run_store).runs] == [
-                run["run"]
-            ]
+            assert [taken.id for taken in recover(supervisor.run_store).runs] == [run["run"]]
 
 
 DROPPED = (
-    "---\nfrom: eng-a\ntimestamp: 2026-02-01T00:00:00Z\nnamespace: {}\npriority:"
-    " info\n---\n\n{}\n"
+    "---\nfrom: eng-a\ntimestamp: 2026-02-01T00:00:00Z\nnamespace: {}\npriority: info\n---\n\n{}\n"
 )
 
 
@@ -218,11 +207,7 @@ def test_what_is_dropped_is_adopted_while_the_daemon_is_up(root, start):
         with open(f"{path}.tmp", "w") as file:
             file.write(text)
         os.rename(f"{path}.tmp", path)
-    for words in (
-        "dropped into entries",
-        "dropped into the inbox",
-        "# Plan without front matter",
-    ):
+    for words in ("dropped into entries", "dropped into the inbox", "# Plan without front matter"):
         until(lambda words=words: words in journal(root))
 
 

@@ -17,9 +17,7 @@ __all__ = ["receiver", "root"]  # fixtures
 
 @pytest.fixture
 def daemon(root):
-    process = subprocess.Popen(
-        [sys.executable, "-c", SERVE, str(root)], env=dict(os.environ)
-    )
+    process = subprocess.Popen([sys.executable, "-c", SERVE, str(root)], env=dict(os.environ))
     yield process
     process.kill()
     process.wait(10)

@@ -44,8 +44,6 @@ def test_a_course_that_chance_decides_is_found_out(tmp_path):
     digests = set()
     for n in range(2):
         command = [sys.executable, str(other), str(tmp_path / f"ws{n}")]
-        told = subprocess.run(
-            command, capture_output=True, text=True, timeout=60, check=True
-        )
+        told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
         digests.add(told.stdout.split()[0])
     assert len(digests) == 2

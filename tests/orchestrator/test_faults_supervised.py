@@ -13,11 +13,7 @@ from orchestrator.engines.scripted import Move
 from orchestrator.testing.model_server import ModelServer
 from orchestrator.testing.wire import Fault
 
-ENGINES = {
-    "anthropic": "claude-sonnet-5",
-    "openai": "gpt-5-mini",
-    "openai-chat": "llama3",
-}
+ENGINES = {"anthropic": "claude-sonnet-5", "openai": "gpt-5-mini", "openai-chat": "llama3"}
 
 # The faults of successive requests -> the status, what the entry says (or the run, where it is the
 # operator's), and the
@@ -37,19 +33,9 @@ OUTCOMES = {
     ),
     "broken, once": ([Fault("status", 500)], "done", "Done: The work is done", ()),
     "broken, always": ([Fault("status", 500)] * 9, "failed", "Unavailable", ()),
-    "dropped in mid-call, once": (
-        [Fault("drop")],
-        "done",
-        "Done: The work is done",
-        (),
-    ),
+    "dropped in mid-call, once": ([Fault("drop")], "done", "Done: The work is done", ()),
     "dropped in mid-call, always": ([Fault("drop")] * 9, "failed", "Unavailable", ()),
-    "malformed arguments": (
-        [Fault("malformed")],
-        "done",
-        "Done: The work is done",
-        ("work_obs",),
-    ),
+    "malformed arguments": ([Fault("malformed")], "done", "Done: The work is done", ("work_obs",)),
     "refusal": ([Fault("refusal")], "refused", "Refused: the model refused", ()),
     "context too long": ([Fault("context")], "failed", "Failed: ContextTooLong", ()),
     "empty, once": ([Fault("empty")], "done", "Done: The work is done", ("retry",)),
@@ -70,11 +56,7 @@ def work(step: int) -> str:
 
 
 def script(seen):
-    return (
-        Move("I begin.", (("work", {"step": 1}),))
-        if seen.turn == 0
-        else "The work is done."
-    )
+    return Move("I begin.", (("work", {"step": 1}),)) if seen.turn == 0 else "The work is done."
 
 
 @pytest.fixture
@@ -91,15 +73,11 @@ def supervised(mem, server, name, task="Work"):
         result = supervisor.run(Task(task, "eng-a", project="web"))
         lines = [
             json.loads(text)
-            for text in supervisor.run_store.folder(
-                supervisor.run_store.known(result.run)
-            ).lines("ledger.jsonl")
+            for text in supervisor.run_store.folder(supervisor.run_store.known(result.run)).lines(
+                "ledger.jsonl"
+            )
         ]
-        return (
-            result,
-            lines,
-            supervisor.run_store.costs.budget.standing(f"run:{result.run}"),
-        )
+        return (result, lines, supervisor.run_store.costs.budget.standing(f"run:{result.run}"))
 
 
 @pytest.mark.parametrize("fault", OUTCOMES)
@@ -111,11 +89,7 @@ def test_each_fault_has_a_defined_end(mem, name, fault):
         result, lines, standing = supervised(mem, server, name)
     assert result.status == status, result
     if says in ("Unavailable", "Rejected"):
-        assert (
-            result.entry,
-            result.why[: len(says)],
-            len(mem.as_agent("operator").read()),
-        ) == (
+        assert (result.entry, result.why[: len(says)], len(mem.as_agent("operator").read())) == (
             None,
             says,
             0,

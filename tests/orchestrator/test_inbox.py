@@ -80,16 +80,11 @@ def test_questions_reviews_and_blockers_of_nobody_s_run(mem):
     assert items(mem) == []
 
 
-def test_a_blocker_below_somebody_who_is_at_work_does_not_wait_for_a_person(
-    world, cast
-):
+def test_a_blocker_below_somebody_who_is_at_work_does_not_wait_for_a_person(world, cast):
     seen = []
 
     def lead(found):
-        calls = {
-            0: (("spawn_agent", {"agent": "eng-a", "task": "Part"}),),
-            1: (("wait", {}),),
-        }
+        calls = {0: (("spawn_agent", {"agent": "eng-a", "task": "Part"}),), 1: (("wait", {}),)}
         if found.turn == 2:
             seen.extend(items(here.mem))
         return Move("", calls[found.turn]) if found.turn in calls else "It is blocked."
@@ -133,9 +128,7 @@ def test_runs_that_lack_something_say_what_to_give(mem):
 
 def test_what_a_workspace_asks_for_waits_for_trust(mem):
     with open(f"{mem.store.root}/synapse.yaml", "a") as file:
-        file.write(
-            "engines: {near: {kind: openai-chat, base_url: http://127.0.0.1:9}}\n"
-        )
+        file.write("engines: {near: {kind: openai-chat, base_url: http://127.0.0.1:9}}\n")
     mem.store.look(force=True)
     (item,) = items(mem)
     assert (item.kind, item.line) == ("trust", "synapse trust")

@@ -185,7 +185,5 @@ def test_ctrl_c_in_python_leaves_the_run_and_says_how_it_goes_on(tmp_path):
     _, said = process.communicate(timeout=20)
     assert "KeyboardInterrupt" in said
     assert "`supervisor.resume()` goes on with it" in said
-    done = subprocess.run(
-        [*line, "0", "resume"], capture_output=True, text=True, timeout=30
-    )
+    done = subprocess.run([*line, "0", "resume"], capture_output=True, text=True, timeout=30)
     assert done.stdout == "turn 1\n['done']\n", "the first turn was paid and is kept"

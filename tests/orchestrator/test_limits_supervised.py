@@ -11,17 +11,8 @@ from orchestrator.engines.scripted import Move, Scripted
 from orchestrator.run_store.costs import Costs
 
 FREE = "none"
-BOUNDS = {
-    "children": 5,
-    "live": 5,
-    "turns": 20,
-    "tokens": 20_000,
-    "usd": 0.3,
-    "seconds": 7.0,
-}
-CASES = [
-    (level, limit) for level in ("run", "tree", "department", "day") for limit in BOUNDS
-]
+BOUNDS = {"children": 5, "live": 5, "turns": 20, "tokens": 20_000, "usd": 0.3, "seconds": 7.0}
+CASES = [(level, limit) for level in ("run", "tree", "department", "day") for limit in BOUNDS]
 ALL = 43  # runs, and 57 turns, of a family that nothing holds
 
 
@@ -57,21 +48,13 @@ class Breeder(Scripted):
 
 def settings(level=None, **limits):
     """All limits off but these; and a price, ten times what a turn costs at most."""
-    found = {
-        each: dict.fromkeys(("depth", *BOUNDS), FREE) for each in ("run", "tree", "day")
-    }
+    found = {each: dict.fromkeys(("depth", *BOUNDS), FREE) for each in ("run", "tree", "day")}
     found["department"] = {}
     if level:
         found[level].update(limits)
-    lines = [
-        f"  {name}: {_flow(bounds)}"
-        for name, bounds in found.items()
-        if name != "department"
-    ]
+    lines = [f"  {name}: {_flow(bounds)}" for name, bounds in found.items() if name != "department"]
     lines.append(f"  department: {{web: {_flow(found['department'])}}}")
-    return "\n".join(
-        ["prices: {made-up: {input: 1, output: 10}}", "limits:", *lines, ""]
-    )
+    return "\n".join(["prices: {made-up: {input: 1, output: 10}}", "limits:", *lines, ""])
 
 
 def _flow(bounds):
@@ -79,11 +62,9 @@ def _flow(bounds):
 
 
 def scope(level, run):
-    return {
-        "run": f"run:{run.id}",
-        "tree": f"tree:{run.root}",
-        "department": "department:web",
-    }.get(level, "day:2026-02-01")
+    return {"run": f"run:{run.id}", "tree": f"tree:{run.root}", "department": "department:web"}.get(
+        level, "day:2026-02-01"
+    )
 
 
 def bred(world, text, **task):
@@ -94,16 +75,10 @@ def bred(world, text, **task):
         await asyncio.sleep(0.5)
         while here.supervisor._lives:
             alive = here.supervisor.run_store.runs.all(state="running")
-            names = {
-                scope(level, run)
-                for run in alive
-                for level in ("run", "tree", "department")
-            }
+            names = {scope(level, run) for run in alive for level in ("run", "tree", "department")}
             standing = {name: budget.standing(name).live for name in names}
             standing["day:2026-02-01"] = budget.standing("workspace").live
-            most.update(
-                {name: max(most.get(name, 0), live) for name, live in standing.items()}
-            )
+            most.update({name: max(most.get(name, 0), live) for name, live in standing.items()})
             await asyncio.sleep(0.5)
 
     result = here.spawn("Breed", "lead", project="web", also=[watch()], **task)
@@ -129,9 +104,9 @@ def told(here, limit):
     runs = here.supervisor.run_store.runs.all()
     steps = "".join(here.folder(run.id).read("steps.jsonl") for run in runs)
     whys = "".join(run.fields["why"] for run in runs)
-    return (steps + whys).count(f"at its limit of {limit}") + whys.count(
-        "its time was up"
-    ) * (limit == "seconds")
+    return (steps + whys).count(f"at its limit of {limit}") + whys.count("its time was up") * (
+        limit == "seconds"
+    )
 
 
 def test_where_nothing_holds_them(world):
@@ -159,9 +134,7 @@ def test_each_limit_alone(world, level, limit):
     here, _, most = bred(world, settings(level, **{limit: bound}))
     runs = here.supervisor.run_store.runs.all()
     assert all(not run.running for run in runs)
-    assert len(runs) < ALL or (
-        level == "run" and limit in ("turns", "usd", "tokens", "seconds")
-    )
+    assert len(runs) < ALL or (level == "run" and limit in ("turns", "usd", "tokens", "seconds"))
     assert told(here, limit), {(run.status, run.fields["why"]) for run in runs}
     assert overruns(here, level, limit, most) == {}
     assert here.supervisor.run_store.costs.budget.standing("workspace").live == 0

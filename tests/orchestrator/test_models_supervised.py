@@ -53,18 +53,16 @@ def test_a_team_on_a_model_api(mem, make):
         result = supervisor.run(Task("Have it built", "lead", project="web"))
         lines = [
             json.loads(line)
-            for line in supervisor.run_store.folder(
-                supervisor.run_store.known(result.run)
-            ).lines("ledger.jsonl")
+            for line in supervisor.run_store.folder(supervisor.run_store.known(result.run)).lines(
+                "ledger.jsonl"
+            )
         ]
     assert (result.status, result.text) == ("done", "Reported: True"), result
     assert result.usage.input_tokens > 0
     assert result.cost > 0
     assert len(lines) == 3
     assert all(line["usage"]["input_tokens"] > 0 for line in lines)
-    bodies = [
-        entry.body for entry in mem.as_agent("operator").read(namespace="status/web")
-    ]
+    bodies = [entry.body for entry in mem.as_agent("operator").read(namespace="status/web")]
     assert "half way" in bodies
     assert sum(body.startswith("Done: ") for body in bodies) == 2
 
@@ -90,9 +88,7 @@ def test_what_was_reported_is_learnt(mem):
         Supervisor(mem, engine=anthropic(server)) as supervisor,
     ):
         supervisor.run(Task(f"Read this: {text}", "eng-a"))
-        assert supervisor.run_store.costs.ratios.of("claude-sonnet-5") == pytest.approx(
-            3.0
-        )
+        assert supervisor.run_store.costs.ratios.of("claude-sonnet-5") == pytest.approx(3.0)
 
 
 def test_tools_of_an_mcp_server(mem, tmp_path):
@@ -115,9 +111,6 @@ def test_tools_of_an_mcp_server(mem, tmp_path):
         )
 
     mcp = [[sys.executable, str(script)]]
-    with (
-        ModelServer(play) as server,
-        Supervisor(mem, engine=openai(server), mcp=mcp) as supervisor,
-    ):
+    with ModelServer(play) as server, Supervisor(mem, engine=openai(server), mcp=mcp) as supervisor:
         result = supervisor.run(Task("Add", "eng-a"))
     assert result.text == "The sum is 42", result

@@ -31,9 +31,7 @@ def pushes(times=2, command="git push origin main"):
         if seen.turn < times:
             return Move("", (("shell", {"command": command}),), takes=1)
         return Move(
-            "\n---\n".join(
-                message.text for message in seen.messages if message.role == "tool"
-            )
+            "\n---\n".join(message.text for message in seen.messages if message.role == "tool")
         )
 
     return play
@@ -44,10 +42,7 @@ def ground(world):
     def make(script=None, **more):
         made = []
         here = world(
-            Scripted(script or pushes()),
-            tools=[shells(made)],
-            memory_tools="never",
-            **more,
+            Scripted(script or pushes()), tools=[shells(made)], memory_tools="never", **more
         )
         return here, made
 
@@ -73,18 +68,13 @@ def test_a_call_is_held_once_and_then_made(ground):
     assert others == ["pushed", "pushed"]
     lines = first.splitlines()
     assert lines[0].endswith("Call it again to go ahead.")
-    assert (lines[1].startswith("<memory-"), lines[-1].startswith("</memory-")) == (
-        True,
-        True,
-    )
+    assert (lines[1].startswith("<memory-"), lines[-1].startswith("</memory-")) == (True, True)
     assert entry.id in lines[2]
     assert lines[3] == f"  > {TEXT}"
     assert "wake" in here.labels(result)
     states = {
         found["state"]
-        for found in here.mem.store.index.current.deliveries(
-            entry=entry.id, run=result.run
-        )
+        for found in here.mem.store.index.current.deliveries(entry=entry.id, run=result.run)
     }
     assert "rendered" in states
 
@@ -135,10 +125,7 @@ def test_what_is_critical_is_told_whole_before_a_call(world):
     more.
     """
     stop, made = "From now on nobody may push.", []
-    body = (
-        "\n".join(f"A line, number {n}, about nothing at all." for n in range(60))
-        + f"\n{stop}"
-    )
+    body = "\n".join(f"A line, number {n}, about nothing at all." for n in range(60)) + f"\n{stop}"
 
     async def slow() -> str:
         """Take a while."""
@@ -147,9 +134,7 @@ def test_what_is_critical_is_told_whole_before_a_call(world):
 
     def play(seen):
         return (
-            "Done."
-            if seen.turn
-            else Move("", (("slow", {}), ("shell", {"command": "git push"})))
+            "Done." if seen.turn else Move("", (("slow", {}), ("shell", {"command": "git push"})))
         )
 
     here = world(play, tools=[slow, shells(made)], memory_tools="never")
@@ -157,11 +142,7 @@ def test_what_is_critical_is_told_whole_before_a_call(world):
     result = here.spawn("Push it", "eng-a", "web", also=[say])
     recorded = steps.read(here.folder(result.run).lines("steps.jsonl"))
     assert (
-        sum(
-            stop in step.fields["text"]
-            for step in recorded
-            if step.kind in ("result", "message")
-        )
+        sum(stop in step.fields["text"] for step in recorded if step.kind in ("result", "message"))
         == 1
     )
     assert made == []
@@ -176,9 +157,7 @@ def test_what_the_call_is_not_does_not_hold_it(ground):
 
 def test_an_entry_that_comes_later_holds_a_later_call(ground):
     here, made = ground(pushes(4))
-    result = here.spawn(
-        "Push it", "eng-a", "web", also=[here.later(1.5, lambda: rule(here))]
-    )
+    result = here.spawn("Push it", "eng-a", "web", also=[here.later(1.5, lambda: rule(here))])
     assert told(here, result).count("pushed") == 3
     assert TEXT in told(here, result)[1]
     assert len(made) == 3

@@ -27,27 +27,16 @@ def working(world):
 
     def play(*acts, task=TASK, turns=10, furnished=None, **options):
         def script(seen):
-            return (
-                "Done." if seen.turn >= turns else Move("", (("busy", {}),), takes=10)
-            )
+            return "Done." if seen.turn >= turns else Move("", (("busy", {}),), takes=10)
 
         here = world(script, **{"memory_tools": "never"} | options)
         if furnished:
             furnished(here)
-        also = [
-            here.later(5 + 10 * n, lambda act=act: act(here))
-            for n, act in enumerate(acts)
-        ]
+        also = [here.later(5 + 10 * n, lambda act=act: act(here)) for n, act in enumerate(acts)]
         result = here.spawn(task, "eng-a", project="web", also=also)
-        folder = here.supervisor.run_store.folder(
-            here.supervisor.run_store.known(result.run)
-        )
+        folder = here.supervisor.run_store.folder(here.supervisor.run_store.known(result.run))
         recorded = steps.read(folder.lines("steps.jsonl"))
-        return (
-            here,
-            result,
-            [step.fields for step in recorded if step.kind == "message"],
-        )
+        return (here, result, [step.fields for step in recorded if step.kind == "message"])
 
     return play
 
@@ -72,15 +61,12 @@ def test_what_concerns_the_task_is_told_beside_the_next_turn(working):
     assert result.done
     turns = here.supervisor.run_store.known(result.run).fields["turns"]
     assert turns == 11, "no turn is taken for it"
-    assert here.mem.as_agent("eng-a").unread() == 2, (
-        "what was told is read, the rest is not"
-    )
+    assert here.mem.as_agent("eng-a").unread() == 2, "what was told is read, the rest is not"
 
 
 def test_of_two_that_sound_alike_the_one_that_is_needed(working):
     *_, told = working(
-        says("The retry limit of service 5 is 9."),
-        says("The retry limit of service 3 is 4."),
+        says("The retry limit of service 5 is 9."), says("The retry limit of service 3 is 4.")
     )
     assert [text["text"].count("is 4.") for text in told] == [1]
     assert "is 9." not in told[0]["text"]
@@ -100,18 +86,14 @@ def test_nothing_is_told_twice(working):
             "The version of the users endpoint is v9.", "status/web"
         )
 
-    *_, told = working(
-        lambda here: here.mem.as_agent("boss").vouch, again, furnished=known
-    )
+    *_, told = working(lambda here: here.mem.as_agent("boss").vouch, again, furnished=known)
     assert told == []
 
 
 @pytest.mark.parametrize("priority", ["info", "critical"])
 def test_what_a_person_writes_in_its_name_is_told(working, priority):
     *_, told = working(
-        lambda here: here.mem.as_agent("eng-a").append(
-            SAID, "status/web", priority=priority
-        )
+        lambda here: here.mem.as_agent("eng-a").append(SAID, "status/web", priority=priority)
     )
     assert [each["text"].count(SAID) for each in told] == [1]
 
@@ -126,14 +108,10 @@ def test_what_replaces_what_was_shown_is_worth_a_turn(working):
     entries = []
 
     def known(here):
-        entries.append(
-            says("Use v1 there.", "decisions/api", priority="critical")(here)
-        )
+        entries.append(says("Use v1 there.", "decisions/api", priority="critical")(here))
 
     def corrects(here):
-        says("No more.", "decisions/api", supersedes=entries[0].id, priority="info")(
-            here
-        )
+        says("No more.", "decisions/api", supersedes=entries[0].id, priority="info")(here)
 
     *_, told = working(corrects, turns=0, furnished=known)
     assert told == []  # it had ended before
@@ -205,14 +183,11 @@ def test_what_is_important_is_told_though_a_result_has_its_words(world, result):
         "Never call the users_v2 endpoint of the gateway any more.",
     ]
     also = [
-        here.later(15, lambda body=body: says(body, priority="important")(here))
-        for body in bodies
+        here.later(15, lambda body=body: says(body, priority="important")(here)) for body in bodies
     ]
     task = "Set the retry limit of service 3.\nCall the users endpoint of the gateway."
     run = here.spawn(task, "eng-a", project="web", also=also).run
-    assert [all(body in text for body in bodies) for text in messages(here, run)] == [
-        True
-    ]
+    assert [all(body in text for body in bodies) for text in messages(here, run)] == [True]
 
 
 def test_news_that_no_longer_stands_is_not_told(working):
@@ -224,9 +199,7 @@ def test_news_that_no_longer_stands_is_not_told(working):
 
     def supersedes(here):
         says_one(here)
-        says("The version of the users endpoint is v8.", supersedes=entries[-1].id)(
-            here
-        )
+        says("The version of the users endpoint is v8.", supersedes=entries[-1].id)(here)
 
     def archives(here):
         says_one(here)
@@ -248,10 +221,7 @@ def test_large_news_comes_as_lines_and_a_few_at_a_time(working, addressed):
 
     *_, told = working(many)
     assert told != []
-    assert all(
-        len(each["pointed"]) <= AT_ONCE and len(each["text"]) < LONG * 2
-        for each in told
-    )
+    assert all(len(each["pointed"]) <= AT_ONCE and len(each["text"]) < LONG * 2 for each in told)
 
 
 # -- two that answer each other --------------------------------------------------------
@@ -268,16 +238,7 @@ def test_two_that_thank_each_other_come_to_an_end(world, cast, pace):
             body = f"Thanks, noted {seen.turn}."
             return Move(
                 "",
-                (
-                    (
-                        "append",
-                        {
-                            "namespace": "status/web",
-                            "body": body,
-                            "to": f"agent:{other}",
-                        },
-                    ),
-                ),
+                (("append", {"namespace": "status/web", "body": body, "to": f"agent:{other}"}),),
                 takes=pace,
             )
 
@@ -288,8 +249,7 @@ def test_two_that_thank_each_other_come_to_an_end(world, cast, pace):
     async def all_of_it():
         async with here.supervisor:
             tasks = (
-                Task(f"Work of {name}", name, "web", max_turns=300)
-                for name in ("eng-a", "eng-b")
+                Task(f"Work of {name}", name, "web", max_turns=300) for name in ("eng-a", "eng-b")
             )
             return await asyncio.gather(*map(here.supervisor.spawn, tasks))
 
@@ -322,23 +282,14 @@ def play(world, cast, supervisor, engineer, **options):
     """A boss that gives work to an engineer; the world, and the runs by their agents."""
 
     def leads(seen):
-        spawn = (
-            "spawn_agent",
-            {"agent": "eng-a", "task": "Build part 1 of the gateway."},
-        )
+        spawn = ("spawn_agent", {"agent": "eng-a", "task": "Build part 1 of the gateway."})
         if seen.turn == 0:
             return Move("", (spawn,))
-        return supervisor(
-            seen, sum(message.label == "wake" for message in seen.messages)
-        )
+        return supervisor(seen, sum(message.label == "wake" for message in seen.messages))
 
     here = world(cast(boss=leads, eng_a=engineer), **options)
     result = here.spawn("Have the gateway built.", "boss", project="gateway")
-    return (
-        here,
-        result,
-        {run.agent: run for run in here.supervisor.run_store.runs.all()},
-    )
+    return (here, result, {run.agent: run for run in here.supervisor.run_store.runs.all()})
 
 
 def blockers(here):
@@ -348,27 +299,18 @@ def blockers(here):
 def decides(seen, heard):
     """Write the decision when it hears of the question; then wait for what comes of it."""
     if heard and not any(
-        "syn-" in message.text and message.label == "writeback"
-        for message in seen.messages
+        "syn-" in message.text and message.label == "writeback" for message in seen.messages
     ):
         return Move(
             "",
             (
                 (
                     "append",
-                    {
-                        "namespace": "decisions/gateway",
-                        "body": ANSWER,
-                        "priority": "critical",
-                    },
+                    {"namespace": "decisions/gateway", "body": ANSWER, "priority": "critical"},
                 ),
             ),
         )
-    return (
-        Move("", (("wait", {}),))
-        if "(eng-a): done" not in seen.text
-        else "All is done."
-    )
+    return Move("", (("wait", {}),)) if "(eng-a): done" not in seen.text else "All is done."
 
 
 def waits(seen, heard):
@@ -386,10 +328,7 @@ def asks(seen):
 
 def test_a_blocked_run_goes_on_once_it_is_answered(world, cast):
     here, _, runs = play(world, cast, decides, asks)
-    assert {name: run.status for name, run in runs.items()} == {
-        "boss": "done",
-        "eng-a": "done",
-    }
+    assert {name: run.status for name, run in runs.items()} == {"boss": "done", "eng-a": "done"}
     assert runs["eng-a"].fields["turns"] == 2, "it neither polled nor began anew"
     assert list(blockers(here)) == [], "it is done, and what blocked it is resolved"
 
@@ -410,19 +349,13 @@ def test_what_is_no_answer_does_not_end_the_waiting(world, cast):
     """News of something else, then nothing: it is blocked as it was, after one turn."""
 
     def says_other(seen, heard):
-        if heard == 1 and "append" not in str(
-            [message.calls for message in seen.messages]
-        ):
+        if heard == 1 and "append" not in str([message.calls for message in seen.messages]):
             return Move(
                 "",
                 (
                     (
                         "append",
-                        {
-                            "namespace": "decisions/x",
-                            "body": "Lunch.",
-                            "priority": "important",
-                        },
+                        {"namespace": "decisions/x", "body": "Lunch.", "priority": "important"},
                     ),
                 ),
             )
@@ -437,11 +370,7 @@ def test_a_blocker_that_is_resolved_lets_it_go_on(world, cast):
         if heard and "(eng-a): done" not in seen.text:
             for entry in blockers(here[0]):
                 here[0].mem.as_agent("boss").resolve(entry.id)
-        return (
-            Move("", (("wait", {}),))
-            if "(eng-a): done" not in seen.text
-            else "All is done."
-        )
+        return Move("", (("wait", {}),)) if "(eng-a): done" not in seen.text else "All is done."
 
     def engineer(seen):
         return "Done: I could." if "is resolved" in seen.text else QUESTION
@@ -453,10 +382,7 @@ def test_a_blocker_that_is_resolved_lets_it_go_on(world, cast):
         return here[0]
 
     *_, runs = play(built, cast, resolves, engineer)
-    assert {name: run.status for name, run in runs.items()} == {
-        "boss": "done",
-        "eng-a": "done",
-    }
+    assert {name: run.status for name, run in runs.items()} == {"boss": "done", "eng-a": "done"}
 
 
 def test_what_blocks_is_not_called_resolved_while_it_stands(world, cast):
@@ -467,21 +393,10 @@ def test_what_blocks_is_not_called_resolved_while_it_stands(world, cast):
     note = "Nobody knows the GATEWAY_LICENCE yet: the GATEWAY_LICENCE stays open."
 
     def notes(seen, heard):
-        if heard == 1 and "append" not in str(
-            [message.calls for message in seen.messages]
-        ):
+        if heard == 1 and "append" not in str([message.calls for message in seen.messages]):
             return Move(
                 "",
-                (
-                    (
-                        "append",
-                        {
-                            "namespace": "projects/gateway",
-                            "body": note,
-                            "priority": "info",
-                        },
-                    ),
-                ),
+                (("append", {"namespace": "projects/gateway", "body": note, "priority": "info"}),),
                 takes=5,
             )
         return waits(seen, heard) if heard < 4 and seen.turn < 12 else "Done."
@@ -499,9 +414,7 @@ def test_what_blocks_is_not_called_resolved_while_it_stands(world, cast):
 
     here = world(cast(boss=leads, eng_a=engineer))
     here.spawn("Have the gateway built.", "boss", project="gateway")
-    (run,) = (
-        run for run in here.supervisor.run_store.runs.all() if run.agent == "eng-a"
-    )
+    (run,) = (run for run in here.supervisor.run_store.runs.all() if run.agent == "eng-a")
     (text,) = messages(here, run.id)
     assert (note in text, "resolved" in text) == (True, False)
 
@@ -510,9 +423,7 @@ def test_an_answer_that_does_not_help_ends_it(world, cast):
     """The same question is not asked once more while it stands."""
 
     def decides_again(seen, heard):
-        said = sum(
-            call.name == "append" for message in seen.messages for call in message.calls
-        )
+        said = sum(call.name == "append" for message in seen.messages for call in message.calls)
         if heard > said:
             body = f"The licence of the gateway is open, part {said}."
             return Move(
@@ -520,11 +431,7 @@ def test_an_answer_that_does_not_help_ends_it(world, cast):
                 (
                     (
                         "append",
-                        {
-                            "namespace": "decisions/gateway",
-                            "body": body,
-                            "priority": "critical",
-                        },
+                        {"namespace": "decisions/gateway", "body": body, "priority": "critical"},
                     ),
                 ),
             )
@@ -537,7 +444,6 @@ def test_an_answer_that_does_not_help_ends_it(world, cast):
 def test_alone_it_ends_at_once(world):
     here = world(lambda seen: QUESTION)
     assert (
-        here.spawn("Build part 1 of the gateway.", "eng-a", project="gateway").status
-        == "blocked"
+        here.spawn("Build part 1 of the gateway.", "eng-a", project="gateway").status == "blocked"
     )
     assert here.time.elapsed < 1

@@ -159,10 +159,7 @@ def test_a_lead_gives_the_same_work_out_once(mem):
 
     def play(script, eng):
         engines = {"lead": Scripted(script), "eng": Scripted(eng)}
-        for id, engine, role in (
-            ("lead", "lead", "project-lead"),
-            ("eng-a", "eng", None),
-        ):
+        for id, engine, role in (("lead", "lead", "project-lead"), ("eng-a", "eng", None)):
             mem.register(synapse.Agent(id, role=role or "engineer", engine=engine))
         with Supervisor(mem, engines=engines) as supervisor:
             result = supervisor.run(Task("Lead it", "lead"))
@@ -242,9 +239,7 @@ def program(tmp_path, mem):
     line = [sys.executable, tmp_path / "program.py", mem.store.root, place]
 
     def begin(what):
-        return subprocess.Popen(
-            [*map(str, line), what], stdout=subprocess.PIPE, text=True
-        )
+        return subprocess.Popen([*map(str, line), what], stdout=subprocess.PIPE, text=True)
 
     def until(word, count):
         end = time.monotonic() + 60
@@ -281,9 +276,7 @@ def test_a_team_that_was_killed_goes_on_with_its_own_tree(program, mem):
     assert place.read_text().split().count("lead") == 2
     with begin("team") as third:
         printed = third.communicate(timeout=120)[0]
-    assert printed == "done It is all there. 8\n", (
-        "one that came to its end is done again"
-    )
+    assert printed == "done It is all there. 8\n", "one that came to its end is done again"
 
 
 def test_what_a_program_resumes_first_answers_it_once(world):
@@ -371,9 +364,7 @@ def test_a_team_that_ended_was_not_interrupted(mem):
 # -- in the shell ----------------------------------------------------------------------
 
 
-def test_the_first_line_says_that_a_result_is_an_earlier_one(
-    tmp_path, capsys, monkeypatch
-):
+def test_the_first_line_says_that_a_result_is_an_earlier_one(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "plays_once.py").write_text(
         "def works(seen):\n    return 'It is done.'\n"

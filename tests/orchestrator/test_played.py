@@ -104,11 +104,7 @@ def test_it_is_in_no_list_of_unread_results_and_in_no_saving(mem, supervisor):
 def test_it_does_no_real_work_a_second_time(supervisor):
     supervisor("scripted").run(Task(WORK, "eng-a"))
     result = supervisor(script_of("It is done.")).run(Task(WORK, "eng-a"))
-    assert (result.text, result.repeated, result.warnings) == (
-        "It is done.",
-        "",
-        (),
-    )
+    assert (result.text, result.repeated, result.warnings) == ("It is done.", "", ())
 
 
 def test_a_lead_is_told_that_nobody_worked(mem, supervisor):
@@ -136,9 +132,7 @@ def test_what_was_played_gives_nobody_real_work(mem, supervisor):
     first = here.run(Task("Set the goal", "cto"))
     with pytest.raises(synapse.Conflict, match="gives no work to eng-a, whose engine"):
         here._loop.run(
-            "run",
-            "",
-            lambda: here.spawn(Task(WORK, "eng-a", engine="real"), parent=first.run),
+            "run", "", lambda: here.spawn(Task(WORK, "eng-a", engine="real"), parent=first.run)
         )
 
 
@@ -153,9 +147,7 @@ def test_a_run_that_a_play_goes_on_with_is_played(mem, world):
 
 
 def brief(supervisor, team):
-    return supervisor._loop.run(
-        "run", "", lambda: team.run(supervisor, "Build me a shop", "shop")
-    )
+    return supervisor._loop.run("run", "", lambda: team.run(supervisor, "Build me a shop", "shop"))
 
 
 TEAM = Team("lead", ("eng-a", "eng-b"), cto="cto", qa="qa")
@@ -210,9 +202,7 @@ def test_the_shell_says_that_it_was_played(tmp_path, capsys):
     assert main([*root, *told]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("(played) 2 tasks were given out, and nobody did them.")
-    assert lines[-1] == (
-        "The project was played: nobody worked on it, and nothing is done."
-    )
+    assert lines[-1] == ("The project was played: nobody worked on it, and nothing is done.")
     assert main([*root, "ps", "--all"]) == 0
     assert capsys.readouterr().out.count("  played  ") == 7
     assert main([*root, "ps"]) == 0

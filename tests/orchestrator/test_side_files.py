@@ -9,13 +9,7 @@ from orchestrator.engines.scripted import Move, Scripted
 from orchestrator.runs.files.folder import LEDGER, STEPS
 from synapse.cli import doctor
 
-BAD_LINES = (
-    "[1,2]\n",
-    "{\n",
-    '{"n":"x","epoch":1,"kind":"turn"}\n',
-    "null\n",
-    "\udcff\n",
-)
+BAD_LINES = ("[1,2]\n", "{\n", '{"n":"x","epoch":1,"kind":"turn"}\n', "null\n", "\udcff\n")
 
 
 def done(seen):

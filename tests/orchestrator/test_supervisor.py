@@ -29,26 +29,19 @@ def test_a_run_writes_back_what_came_of_it(mem):
         mem, engine=Scripted(lambda seen: "The page is fixed.\n\nDetails follow.")
     ) as supervisor:
         result = supervisor.run(Task("Fix the page", "eng-a", project="web"))
-    assert (result.status, result.text) == (
-        "done",
-        "The page is fixed.\n\nDetails follow.",
-    )
+    assert (result.status, result.text) == ("done", "The page is fixed.\n\nDetails follow.")
     entry = mem.as_agent("boss").get(result.entry)
     assert entry.namespace == "status/web"
     assert entry.body.startswith("Done: The page is fixed.")
     assert entry.evidence == f"runs/{result.run}/output.md"
     assert result.usage.input_tokens > 0
-    assert (
-        Path(mem.store.root, "runs", result.run, "output.md").read_text() == result.text
-    )
+    assert Path(mem.store.root, "runs", result.run, "output.md").read_text() == result.text
 
 
 def test_the_view_is_in_the_prompt(mem):
     mem.as_agent("boss").append("Use /v2/users", "decisions/api", priority="critical")
     seen = []
-    with Supervisor(
-        mem, engine=Scripted(lambda found: seen.append(found) or "ok")
-    ) as supervisor:
+    with Supervisor(mem, engine=Scripted(lambda found: seen.append(found) or "ok")) as supervisor:
         supervisor.run(Task("Call the API", "eng-a"))
     assert "Use /v2/users" in seen[0].messages[0].text
     assert "## Your Task\n" in seen[0].messages[-1].text
@@ -74,13 +67,10 @@ def test_a_team_under_virtual_time_is_the_same_twice(tmp_path, team, cast):
             with Supervisor(
                 memory, engine=engine, seed=7, inline=True, memory_tools="always"
             ) as supervisor:
-                result = time.run(
-                    supervisor.spawn(Task("Do both", "lead", project="web"))
-                )
+                result = time.run(supervisor.spawn(Task("Do both", "lead", project="web")))
             folder = Path(root) / "runs"
             return result, {
-                path.parent.name: path.read_text()
-                for path in sorted(folder.glob("*/ledger.jsonl"))
+                path.parent.name: path.read_text() for path in sorted(folder.glob("*/ledger.jsonl"))
             }
 
     def lead(seen):
@@ -115,17 +105,12 @@ def test_what_is_critical_interrupts_a_running_agent(world):
 
     here = world(script)
     result = here.spawn(
-        "Call the API",
-        "eng-a",
-        also=[here.later(10, lambda: here.says("Use /v2/users"))],
+        "Call the API", "eng-a", also=[here.later(10, lambda: here.says("Use /v2/users"))]
     )
     assert result.text == "I use v2 now."
     assert here.time.elapsed < 20
     entry = here.mem.as_agent("boss").read(namespace="decisions/api")[0]
-    states = [
-        each["state"]
-        for each in here.mem.store.index.current.deliveries(entry=entry.id)
-    ]
+    states = [each["state"] for each in here.mem.store.index.current.deliveries(entry=entry.id)]
     assert states == ["rendered"]
     assert here.labels(result).count("wake") == 1
 
@@ -158,14 +143,10 @@ def test_news_says_what_it_is_in_dispute_with(world):
 
 
 def test_news_that_comes_while_it_finishes_is_still_heard(world):
-    engine = Scripted(
-        lambda seen: Move(f"Turn {seen.turn}", takes=30 if seen.turn == 0 else 0)
-    )
+    engine = Scripted(lambda seen: Move(f"Turn {seen.turn}", takes=30 if seen.turn == 0 else 0))
     engine.interrupt = "turn"
     here = world(engine)
-    result = here.spawn(
-        "Work", "eng-a", also=[here.later(10, lambda: here.says("Stop using v1"))]
-    )
+    result = here.spawn("Work", "eng-a", also=[here.later(10, lambda: here.says("Stop using v1"))])
     assert (result.status, result.text) == ("done", "Turn 1")
 
 
@@ -184,14 +165,9 @@ def test_news_is_acknowledged_a_turn_later(world):
         return "done"
 
     here = world(script)
-    here.spawn(
-        "Work", "eng-a", also=[here.later(5, lambda: here.says("Use /v2/users"))]
-    )
+    here.spawn("Work", "eng-a", also=[here.later(5, lambda: here.says("Use /v2/users"))])
     entry = here.mem.as_agent("boss").read(namespace="decisions/api")[0]
-    states = {
-        each["state"]
-        for each in here.mem.store.index.current.deliveries(entry=entry.id)
-    }
+    states = {each["state"] for each in here.mem.store.index.current.deliveries(entry=entry.id)}
     assert states == {"rendered", "acked"}
 
 
@@ -262,11 +238,7 @@ def test_a_run_that_is_stopped_before_it_can_hear_ends(mem):
         mem, engine=Scripted(lambda seen: Move("never", takes=60)), inline=True
     ) as supervisor:
         result = asyncio.run(asyncio.wait_for(play(supervisor), 20))
-    assert (result.status, result.why, result.usage.input_tokens) == (
-        "stopped",
-        "enough",
-        0,
-    )
+    assert (result.status, result.why, result.usage.input_tokens) == ("stopped", "enough", 0)
 
 
 def test_of_supervisors_that_begin_the_same_work_one_does(mem):
@@ -275,9 +247,7 @@ def test_of_supervisors_that_begin_the_same_work_one_does(mem):
     def begin(_):
         with (
             synapse.open(mem.store.root) as own,
-            Supervisor(
-                own, engine=Scripted(lambda seen: Move("ok", takes=0.2))
-            ) as supervisor,
+            Supervisor(own, engine=Scripted(lambda seen: Move("ok", takes=0.2))) as supervisor,
         ):
             together.wait()
             return supervisor.run(Task("The very same", "eng-a", once=True))
@@ -300,10 +270,7 @@ def test_a_race_that_was_lost_counts_as_no_child(world):
     task = Task("The very same", "eng-a", once=True)
     here.time.elapsed += 3_600
     admit = budget.admit
-    about = (
-        here.supervisor.engine_pool.for_task,
-        here.supervisor.engine_pool.defaults(None),
-    )
+    about = (here.supervisor.engine_pool.for_task, here.supervisor.engine_pool.defaults(None))
 
     def beaten(run, holder, where):
         budget.admit = admit
@@ -311,14 +278,9 @@ def test_a_race_that_was_lost_counts_as_no_child(world):
         admit(run, holder, where)
 
     budget.admit = beaten
-    run, repeated = here.supervisor.run_store.admission.admit(
-        task, parent, "eng-a-second", *about
-    )
+    run, repeated = here.supervisor.run_store.admission.admit(task, parent, "eng-a-second", *about)
     assert (run.id, repeated, agent.id) == ("eng-a-first", True, run.agent)
-    assert (
-        budget.standing(f"run:{parent.id}").runs,
-        budget.standing(f"run:{parent.id}").live,
-    ) == (
+    assert (budget.standing(f"run:{parent.id}").runs, budget.standing(f"run:{parent.id}").live) == (
         1,
         1,
     )
@@ -327,38 +289,24 @@ def test_a_race_that_was_lost_counts_as_no_child(world):
 
 def test_a_task_that_a_limit_does_not_let_begin_is_refused(world):
     calls = []
-    here = world(
-        lambda seen: calls.append(1) or "Done.",
-        settings="limits: {day: {children: 1}}\n",
-    )
+    here = world(lambda seen: calls.append(1) or "Done.", settings="limits: {day: {children: 1}}\n")
     assert here.spawn("The first", "eng-a").done
     result = here.spawn("The second", "eng-b")
-    assert (result.status, result.run, result.done, len(calls)) == (
-        "refused",
-        "",
-        False,
-        1,
-    )
+    assert (result.status, result.run, result.done, len(calls)) == ("refused", "", False, 1)
     assert "at its limit of children: 1 allowed" in result.why
     assert len(here.supervisor.run_store.runs.all()) == 1
 
 
 def test_a_child_does_not_inherit_its_parents_model(world, cast):
     here = world(
-        cast(lead=spawning("eng-a", waits=True), **{"eng-a": lambda seen: "Done."}),
-        model="usual",
+        cast(lead=spawning("eng-a", waits=True), **{"eng-a": lambda seen: "Done."}), model="usual"
     )
     here.mem.register(synapse.Agent("eng-b", department="web", model="own"))
     result = here.spawn("Lead it", "lead", model="dear")
-    models = {
-        run.agent: run.fields["model"] for run in here.supervisor.run_store.runs.all()
-    }
+    models = {run.agent: run.fields["model"] for run in here.supervisor.run_store.runs.all()}
     assert (result.status, models) == ("done", {"lead": "dear", "eng-a": "usual"})
     assert here.run(here.spawn("Work", "eng-b")).fields["model"] == "own"
-    assert (
-        here.run(here.spawn("Work again", "eng-b", model="mine")).fields["model"]
-        == "mine"
-    )
+    assert here.run(here.spawn("Work again", "eng-b", model="mine")).fields["model"] == "mine"
 
 
 def test_a_run_can_be_stopped_by_anybody(world):
@@ -366,8 +314,7 @@ def test_a_run_can_be_stopped_by_anybody(world):
     stop = here.later(
         5,
         lambda: [
-            here.supervisor.run_store.runs.stop(run.id, "operator", "enough")
-            for run in running()
+            here.supervisor.run_store.runs.stop(run.id, "operator", "enough") for run in running()
         ],
     )
 
@@ -376,10 +323,7 @@ def test_a_run_can_be_stopped_by_anybody(world):
 
     result = here.spawn("Work", "eng-a", also=[stop])
     assert (result.status, result.why, result.entry) == ("stopped", "enough", None)
-    assert (here.run(result).status, here.run(result).fields["why"]) == (
-        "stopped",
-        "enough",
-    )
+    assert (here.run(result).status, here.run(result).fields["why"]) == ("stopped", "enough")
     assert len(here.mem.as_agent("operator").read()) == 0
 
 
@@ -420,21 +364,13 @@ def test_what_is_the_operators_is_no_entry(world):
         result = spawn("Work", "eng-a", project="web", **more)
         assert (result.status, result.entry) == (status, None)
         assert why in result.why
-        assert (here.run(result).status, here.run(result).fields["why"]) == (
-            status,
-            result.why,
-        )
+        assert (here.run(result).status, here.run(result).fields["why"]) == (status, result.why)
         assert len(here.mem.as_agent("operator").read()) == 0
 
 
 @pytest.mark.parametrize(
     "wrong",
-    [
-        {"memory_tools": "sometimes"},
-        {"view_budget": "much"},
-        {"view_budget": -1},
-        {"max_usd": "1"},
-    ],
+    [{"memory_tools": "sometimes"}, {"view_budget": "much"}, {"view_budget": -1}, {"max_usd": "1"}],
 )
 def test_a_wrong_option_begins_nothing(world, wrong):
     here = world(lambda seen: "Done.")
@@ -444,9 +380,7 @@ def test_a_wrong_option_begins_nothing(world, wrong):
 
 
 def test_a_supervisor_with_a_wrong_option_is_refused(mem):
-    with pytest.raises(
-        synapse.InvalidQuery, match="'sometimes' is not one of auto, always, never"
-    ):
+    with pytest.raises(synapse.InvalidQuery, match="'sometimes' is not one of auto, always, never"):
         Supervisor(mem, memory_tools="sometimes")
 
 
@@ -483,10 +417,7 @@ def spawning(*agents, then="All done.", waits=False):
         if seen.turn == 0:
             return Move(
                 "",
-                tuple(
-                    ("spawn_agent", {"agent": name, "task": f"Part {name}"})
-                    for name in agents
-                ),
+                tuple(("spawn_agent", {"agent": name, "task": f"Part {name}"}) for name in agents),
             )
         if seen.turn == 1 and waits:
             return Move("", (("wait", {}),))
@@ -536,10 +467,7 @@ def test_a_lead_hears_of_a_child_whose_engine_is_not_set_up(world, cast):
         raise Rejected("there is no key: set MY_KEY")
 
     here = world(
-        cast(
-            lead=spawning("eng-a", waits=True, then="It could not begin."),
-            eng_a=rejects,
-        )
+        cast(lead=spawning("eng-a", waits=True, then="It could not begin."), eng_a=rejects)
     )
     result = here.spawn("Both", "lead", project="web")
     steps = "".join(here.folder(result.run).lines("steps.jsonl"))
@@ -557,9 +485,7 @@ def test_a_spawn_beyond_its_limit_is_told_to_the_model(world, cast):
         seen.append(found)
         return spawning("eng-a", "eng-b")(found)
 
-    here = world(
-        cast(lead=lead, eng_a=lambda found: "A is done."), limits=Limits(children=1)
-    )
+    here = world(cast(lead=lead, eng_a=lambda found: "A is done."), limits=Limits(children=1))
     assert here.spawn("Both", "lead").status == "done"
     assert (
         "at its limit of children: 1 allowed, 1 taken, 1 asked for; give out no more: do the rest"
@@ -574,9 +500,7 @@ def test_a_spawn_beyond_its_limit_is_told_to_the_model(world, cast):
 def test_what_was_running_is_gone_on_with(world):
     def script(seen):
         if seen.turn == 0:
-            return Move(
-                "", (("append", {"namespace": "status/web", "body": "step one"}),)
-            )
+            return Move("", (("append", {"namespace": "status/web", "body": "step one"}),))
         return Move("All done.", takes=100)
 
     here = world(script)
@@ -584,10 +508,7 @@ def test_what_was_running_is_gone_on_with(world):
     assert here.known(run).running
     (result,) = here.resumed(script)
     assert (result.run, result.status, result.text) == (run, "done", "All done.")
-    bodies = [
-        entry.body
-        for entry in here.mem.as_agent("operator").read(namespace="status/web")
-    ]
+    bodies = [entry.body for entry in here.mem.as_agent("operator").read(namespace="status/web")]
     assert bodies.count("step one") == 1
     assert sum(body.startswith("Done:") for body in bodies) == 1
     assert here.known(run).epoch == 2

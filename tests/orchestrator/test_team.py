@@ -98,11 +98,7 @@ def test_without_a_cto_one_tree_holds_all_of_it(mem, team):
     """So that the team's limits hold for the report too."""
     report = act(mem, team._replace(cto=None, max_tokens=500_000), play)
     runs = mem.store.index.current.runs()
-    assert (report.status, len({run["root"] for run in runs}), len(runs)) == (
-        "done",
-        1,
-        5,
-    )
+    assert (report.status, len({run["root"] for run in runs}), len(runs)) == ("done", 1, 5)
 
 
 def test_a_file_that_is_missing(tmp_path):
@@ -141,10 +137,7 @@ def test_a_brief_goes_its_way(mem, team):
     ]  # fmt: skip
     assert all("my line of the plan with it" in run.text for run in report.runs[2:4])
     assert report.runs[4].text.startswith("2 of 2 passed")
-    assert (
-        report.text
-        == "2 of 2 tasks are done; I was shown what 2 of them left in the memory."
-    )
+    assert report.text == "2 of 2 tasks are done; I was shown what 2 of them left in the memory."
     (plan,) = mem.as_agent("qa").read(namespace="projects/hello")
     assert (plan.id, plan.topic, plan.author) == (report.plan, "plan", "lead")
     ids = {run.run: mem.store.index.current.run(run.run) for run in report.runs}
@@ -158,11 +151,7 @@ def test_its_report_is_nobodys_debt(mem, team, capsys):
     report = act(mem, team, play)
     mem.store.refresh(look=True)
     (told,) = mem.store.index.current.deliveries(entry=report.runs[-1].entry)
-    assert (told["agent"], told["state"], told["run"]) == (
-        "operator",
-        "acked",
-        report.runs[-1].run,
-    )
+    assert (told["agent"], told["state"], told["run"]) == ("operator", "acked", report.runs[-1].run)
     assert main(["--root", mem.store.root, "unread"]) == 0
     assert capsys.readouterr().out == "no unread results\n"
 
@@ -170,10 +159,7 @@ def test_its_report_is_nobodys_debt(mem, team, capsys):
 def test_a_team_that_a_limit_does_not_let_begin(mem, team):
     with Supervisor(mem, engine=Scripted(play), limits=Limits(depth=0)) as supervisor:
         report = asyncio.run(team.run(supervisor, "Say what you know", "hello"))
-    assert (report.status, [bool(run.run) for run in report.runs]) == (
-        "refused",
-        [True, False],
-    )
+    assert (report.status, [bool(run.run) for run in report.runs]) == ("refused", [True, False])
     assert report.text.startswith("lead: run:lead-")
 
 
@@ -226,11 +212,7 @@ def test_a_plan_that_cannot_be_done(mem, team, plan, told):
 
 def test_a_team_ends_where_somebody_is_blocked(mem, team):
     def script(seen):
-        return (
-            Move("No budget.", blocked="No budget.")
-            if "the CTO" in seen.system
-            else play(seen)
-        )
+        return Move("No budget.", blocked="No budget.") if "the CTO" in seen.system else play(seen)
 
     report = act(mem, team, script)
     assert (report.status, len(report.runs)) == ("blocked", 1)
@@ -263,11 +245,7 @@ def test_a_lead_whose_engine_is_a_model_drives_by_its_own_tools(mem, team):
             return Move("", (("append", plan), ("spawn_agent", work)))
         if "a project lead" in seen.system and seen.turn == 2:
             return Move("", (("spawn_agent", {"agent": "qa", "task": "Test it"}),))
-        if (
-            "an engineer" not in seen.system
-            and "qa" not in seen.system
-            and seen.turn in (1, 3)
-        ):
+        if "an engineer" not in seen.system and "qa" not in seen.system and seen.turn in (1, 3):
             return Move("", (("wait", {}),))
         gives_out = "the CTO" in seen.system or "a project lead" in seen.system
         assert ("append" in {tool.name for tool in seen.tools}) == gives_out
@@ -279,9 +257,7 @@ def test_a_lead_whose_engine_is_a_model_drives_by_its_own_tools(mem, team):
         report = asyncio.run(
             team._replace(view_budget=321).run(supervisor, "Say what you know", "hello")
         )
-        asked = {
-            run.agent: run.task.view_budget for run in supervisor.run_store.runs.all()
-        }
+        asked = {run.agent: run.task.view_budget for run in supervisor.run_store.runs.all()}
     assert report.done
     assert [run.run.rpartition("-")[0] for run in report.runs] == [
         "lead",
@@ -297,11 +273,7 @@ def test_a_lead_whose_engine_is_a_model_drives_by_its_own_tools(mem, team):
 
 @pytest.mark.parametrize(
     ("says", "offered"),
-    [
-        ("never", ()),
-        ("always", ("cto", "lead", "eng-backend")),
-        (None, ("cto", "lead")),
-    ],
+    [("never", ()), ("always", ("cto", "lead", "eng-backend")), (None, ("cto", "lead"))],
 )
 def test_tools_for_the_memory_are_the_teams_to_give(mem, team, says, offered):
     """Where it says nothing, they are for who coordinates: one policy for teams and single runs."""
@@ -315,10 +287,9 @@ def test_tools_for_the_memory_are_the_teams_to_give(mem, team, says, offered):
             return Move(
                 "",
                 (
-                    (
-                        ("spawn_agent", {"agent": gives[name], "task": "All of it"}),
-                        ("wait", {}),
-                    )[found.turn],
+                    (("spawn_agent", {"agent": gives[name], "task": "All of it"}), ("wait", {}))[
+                        found.turn
+                    ],
                 ),
             )
         return "It is done."
@@ -326,11 +297,7 @@ def test_tools_for_the_memory_are_the_teams_to_give(mem, team, says, offered):
     engine = Scripted(play)
     engine.name = "anthropic"
     with Supervisor(mem, engine=engine) as supervisor:
-        asyncio.run(
-            team._replace(memory_tools=says).run(
-                supervisor, "Say what you know", "hello"
-            )
-        )
+        asyncio.run(team._replace(memory_tools=says).run(supervisor, "Say what you know", "hello"))
     assert set(seen) == {"cto", "lead", "eng-backend"}
     assert {name for name, able in seen.items() if able} == set(offered)
 
@@ -338,28 +305,16 @@ def test_tools_for_the_memory_are_the_teams_to_give(mem, team, says, offered):
 ALL = (("spawn_agent", {"agent": "lead", "task": "All of it"}), ("wait", {}))
 PLAN = (
     "append",
-    {
-        "namespace": "projects/hello",
-        "topic": "plan",
-        "body": "- [eng-backend] All of it",
-    },
+    {"namespace": "projects/hello", "topic": "plan", "body": "- [eng-backend] All of it"},
 )
-HALF = (
-    PLAN,
-    ("spawn_agent", {"agent": "eng-backend", "task": "All of it"}),
-    ("wait", {}),
-)
+HALF = (PLAN, ("spawn_agent", {"agent": "eng-backend", "task": "All of it"}), ("wait", {}))
 TEST = (("spawn_agent", {"agent": "qa", "task": "Test it"}), ("wait", {}))
 
 
 @pytest.mark.parametrize(
     ("cto", "lead", "why"),
     [
-        (
-            (),
-            (),
-            "lead wrote no plan: there is no entry in projects/hello with the topic plan",
-        ),
+        ((), (), "lead wrote no plan: there is no entry in projects/hello with the topic plan"),
         (ALL, (), "lead wrote no plan"),
         (ALL, (PLAN,), "nobody gave work to eng-backend or eng-frontend"),
         (ALL, HALF, "nobody had qa test it"),
@@ -370,23 +325,14 @@ def test_a_team_of_models_is_done_when_all_of_it_was_done(mem, team, cto, lead, 
     """A CTO that merely answers says that it is done, whatever was."""
 
     def script(seen):
-        acts = (
-            cto
-            if "the CTO" in seen.system
-            else lead
-            if "a project lead" in seen.system
-            else ()
-        )
+        acts = cto if "the CTO" in seen.system else lead if "a project lead" in seen.system else ()
         return Move("", (acts[seen.turn],)) if seen.turn < len(acts) else "It is done."
 
     engine = Scripted(script)
     engine.name = "anthropic"
     with Supervisor(mem, engine=engine) as supervisor:
         report = asyncio.run(team.run(supervisor, "Say what you know", "hello"))
-    assert (report.status, report.why[: len(why)]) == (
-        "blocked" if why else "done",
-        why,
-    )
+    assert (report.status, report.why[: len(why)]) == ("blocked" if why else "done", why)
 
 
 def test_a_team_whose_qa_saw_no_result_is_not_done(mem, team):
@@ -435,30 +381,17 @@ def test_a_team_registered_by_its_roles_alone_works_together(tmp_path, team):
             mem.register(synapse.Agent(id, role=role, department=f"of-{id}"))
         report = act(mem, team, play)
         assert (report.status, report.runs[4].text[:13]) == ("done", "2 of 2 passed")
-        assert all(
-            "my line of the plan with it" in run.text for run in report.runs[2:4]
-        )
+        assert all("my line of the plan with it" in run.text for run in report.runs[2:4])
 
 
 @pytest.mark.parametrize("project", ["general", "web"])
-def test_engineers_of_one_role_see_what_came_of_each_other_s_work(
-    tmp_path, capsys, project
-):
+def test_engineers_of_one_role_see_what_came_of_each_other_s_work(tmp_path, capsys, project):
     root = ("--root", str(tmp_path / "ws"))
     assert memory_shell([*root, "init"]) == 0
     for id in ("e1", "e2"):
         assert (
             memory_shell(
-                [
-                    *root,
-                    "register",
-                    "--id",
-                    id,
-                    "--role",
-                    "engineer",
-                    "--department",
-                    "backend",
-                ]
+                [*root, "register", "--id", id, "--role", "engineer", "--department", "backend"]
             )
             == 0
         )
@@ -478,18 +411,7 @@ def test_engineers_of_one_role_see_what_came_of_each_other_s_work(
     assert memory_shell([*root, "read", "--agent", "e2"]) == 0
     assert "1 of 1 visible" in capsys.readouterr().out
     assert (
-        main(
-            [
-                *root,
-                "run",
-                "--agent",
-                "e2",
-                "--dry-run",
-                "--engine",
-                "scripted",
-                "Build it again",
-            ]
-        )
+        main([*root, "run", "--agent", "e2", "--dry-run", "--engine", "scripted", "Build it again"])
         == 0
     )
     assert "Done: The API is built." in capsys.readouterr().out
@@ -503,23 +425,10 @@ def test_members_of_a_project_are_addressed_and_write_in_it(tmp_path, capsys):
         ("b", ()),
         ("c", ("--read", "api/*", "--write", "api/*")),
     ):
-        assert (
-            memory_shell([*root, "register", "--id", id, "--role", "specialist", *more])
-            == 0
-        )
+        assert memory_shell([*root, "register", "--id", id, "--role", "specialist", *more]) == 0
     assert (
         memory_shell(
-            [
-                *root,
-                "write",
-                "--from",
-                "b",
-                "--namespace",
-                "status/x",
-                "--to",
-                "team:x",
-                "for x",
-            ]
+            [*root, "write", "--from", "b", "--namespace", "status/x", "--to", "team:x", "for x"]
         )
         == 0
     )
@@ -546,10 +455,7 @@ def test_a_team_whose_qa_found_a_fault_is_not_done(mem, team):
 
 @pytest.mark.parametrize(
     ("who", "text"),
-    [
-        ("You are eng-backend", "Blocked: no key"),
-        ("You are qa", "Blocked: 1 of 1 failed"),
-    ],
+    [("You are eng-backend", "Blocked: no key"), ("You are qa", "Blocked: 1 of 1 failed")],
 )
 def test_a_team_of_models_in_which_one_part_ended_otherwise_is_not_done(
     mem, team, monkeypatch, who, text

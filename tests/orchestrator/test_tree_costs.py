@@ -26,10 +26,7 @@ class Priced(Scripted):
 
 def play(seen):
     """The boss gives to the lead, who gives to two engineers."""
-    gives = {
-        "boss": (("lead", "Lead it"),),
-        "lead": (("eng-a", "A part"), ("eng-b", "B part")),
-    }
+    gives = {"boss": (("lead", "Lead it"),), "lead": (("eng-a", "A part"), ("eng-b", "B part"))}
     who = seen.system.split("\n")[0]
     jobs = next((jobs for name, jobs in gives.items() if f" {name}" in who), ())
     if not jobs or seen.turn > 1:
@@ -44,10 +41,7 @@ def test_a_result_has_what_all_below_it_took(world):
     here = world(Priced(play))
     result = here.spawn("Ship it", "boss")
     assert result.status == "done"
-    assert (result.usage, result.cost) == (
-        Usage(270, 30, cost=0.03),
-        pytest.approx(0.03),
-    )
+    assert (result.usage, result.cost) == (Usage(270, 30, cost=0.03), pytest.approx(0.03))
     assert result.tree.runs == 4
     assert result.tree.usage.input_tokens == 8 * 90
     assert result.tree.cost == pytest.approx(0.08)
@@ -78,9 +72,7 @@ def test_what_still_runs_counts_as_far_as_it_is(world):
 
     def hurried(seen):
         if " boss" in seen.system.split("\n")[0]:
-            return (
-                play(seen)._replace(takes=1.0) if not seen.turn else Move("x", takes=9)
-            )
+            return play(seen)._replace(takes=1.0) if not seen.turn else Move("x", takes=9)
         return Move("", (("read", {"namespace": "status/*"}),), takes=1.0)
 
     here = world(Priced(hurried))

@@ -42,9 +42,7 @@ def test_a_loop_that_is_busy_hears_of_both(pipe, how):
         if how == "file":
             os.write(pipe[1], b"x")
         else:
-            other = threading.Thread(
-                target=loop.call_soon_threadsafe, args=(heard.set,)
-            )
+            other = threading.Thread(target=loop.call_soon_threadsafe, args=(heard.set,))
             other.start()
             other.join()
         rounds = 0

@@ -33,11 +33,7 @@ def team(taken, parts=("eng-a",), lead_asks=False, same=False):
                 return Move("", (("busy", {}),))
             if ANSWER in told:
                 return f"Done with {name}'s part."
-            return (
-                "Blocked: no key"
-                if same or name == "eng-a"
-                else "Blocked: the disk is full"
-            )
+            return "Blocked: no key" if same or name == "eng-a" else "Blocked: the disk is full"
         whom = ("lead",) if name == "boss" else parts
         if seen.turn == 0:
             calls = [("spawn_agent", {"agent": one, "task": "Part"}) for one in whom]
@@ -90,11 +86,7 @@ def test_a_tree_that_only_a_person_can_move_waits(waiting):
     it = waiting()
     assert (it.result.status, it.result.waiting) == ("blocked", True)
     runs = it.runs()
-    assert [runs[name].state for name in ("boss", "lead", "eng-a")] == [
-        "waiting",
-        "ended",
-        "ended",
-    ]
+    assert [runs[name].state for name in ("boss", "lead", "eng-a")] == ["waiting", "ended", "ended"]
     assert [(one.agent, one.text) for one in it.questions()] == [("eng-a", "no key")]
     assert it.here.supervisor.run_store.costs.budget.lease_names() == set()
     assert it.goes_on() == ({}, [])
@@ -132,9 +124,7 @@ def test_every_way_to_answer_leads_to_the_same_end(waiting, how):
     elif how == "resolve":
         it.mem.as_agent("operator").resolve(question.entry.id, ANSWER)
     else:
-        it.mem.as_agent("boss").append(
-            ANSWER, "blockers/web", supersedes=question.entry.id
-        )
+        it.mem.as_agent("boss").append(ANSWER, "blockers/web", supersedes=question.entry.id)
     results, taken = it.goes_on()
     assert set(taken) == {"boss", "eng-a", "lead"}
     assert results["boss"].done
@@ -321,10 +311,7 @@ def test_a_lead_that_settles_it_itself_is_done_and_nothing_waits(world, cast):
             note = {"namespace": "blockers/web", "body": "Done by hand"}
             (blocker,) = asked
             return Move("", (("append", note | {"supersedes": blocker.id}),))
-        calls = {
-            0: (("spawn_agent", {"agent": "eng-a", "task": "Part"}),),
-            1: (("wait", {}),),
-        }
+        calls = {0: (("spawn_agent", {"agent": "eng-a", "task": "Part"}),), 1: (("wait", {}),)}
         return Move("", calls[found.turn]) if found.turn in calls else "All is done."
 
     here = world(cast(lead=lead, eng_a=lambda found: "Blocked: no key"))

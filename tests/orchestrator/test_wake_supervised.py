@@ -54,9 +54,7 @@ def tick() -> str:
 def thinking(seconds):
     def script(seen):
         return (
-            "Heard the end."
-            if "THE END" in seen.text
-            else Move("", (("tick", {}),), takes=seconds)
+            "Heard the end." if "THE END" in seen.text else Move("", (("tick", {}),), takes=seconds)
         )
 
     return Scripted(script, count=len)
@@ -105,13 +103,10 @@ class Office:
                 await self.boss.recover()
             else:
                 for name in (*LISTENERS, "outsider", "deaf"):
-                    await self.boss.start(
-                        Task(f"Work of {name}", name, max_turns=10_000)
-                    )
+                    await self.boss.start(Task(f"Work of {name}", name, max_turns=10_000))
             ended = asyncio.gather(*self.boss._lives.values(), return_exceptions=True)
             await asyncio.wait(
-                (asyncio.ensure_future(self.dies.wait()), ended),
-                return_when="FIRST_COMPLETED",
+                (asyncio.ensure_future(self.dies.wait()), ended), return_when="FIRST_COMPLETED"
             )
             await self.boss._leave()
 
@@ -154,9 +149,7 @@ class Office:
 
     def by_library(self, author, body):
         subprocess.run(
-            [sys.executable, "-c", BY_LIBRARY, self.root, author, body],
-            check=True,
-            timeout=30,
+            [sys.executable, "-c", BY_LIBRARY, self.root, author, body], check=True, timeout=30
         )
 
     def by_shell(self, body):
@@ -229,10 +222,7 @@ def test_every_way_reaches_everybody_once(office):
         office.memory, engine=Scripted(lambda seen: "Done."), memory_tools="never"
     ) as late:
         assert late.run(Task("Look at what there is", "idle", view_budget=600)).done
-    assert all(
-        office.heard("idle", body) == 1
-        for body in (*ways, "After the restart.", "THE END")
-    )
+    assert all(office.heard("idle", body) == 1 for body in (*ways, "After the restart.", "THE END"))
 
 
 def test_what_comes_before_the_first_turn(tmp_path):
@@ -248,9 +238,7 @@ def test_what_comes_before_the_first_turn(tmp_path):
 
             def furnished(*about):
                 made = furnish(*about)
-                memory.as_agent("boss").append(
-                    "In between.", "decisions/api", priority="critical"
-                )
+                memory.as_agent("boss").append("In between.", "decisions/api", priority="critical")
                 return made
 
             boss.run_store.prepare_session = furnished
@@ -295,16 +283,14 @@ def test_what_is_written_while_it_begins_to_listen_is_heard(monkeypatch):
 
         def meanwhile(*given):
             monkeypatch.undo()
-            memory.as_agent("boss").append(
-                "Stop using v1.", "decisions/api", priority="critical"
-            )
+            memory.as_agent("boss").append("Stop using v1.", "decisions/api", priority="critical")
             return follower(*given)
 
         monkeypatch.setattr(wake, "Follower", meanwhile)
         with Supervisor(memory, inline=True) as boss:
-            assert [
-                run for run, _, _ in boss.run_store.deliveries.changes(running).news
-            ] == ["eng-a-1"]
+            assert [run for run, _, _ in boss.run_store.deliveries.changes(running).news] == [
+                "eng-a-1"
+            ]
             assert boss.run_store.deliveries.changes(running).news == []
 
 
@@ -328,7 +314,6 @@ def test_what_was_heard_before_a_look_failed_is_told_by_the_next():
         with pytest.raises(StoreBusy):
             boss.run_store.deliveries.changes(running)
         assert [
-            (run, entry.id)
-            for run, entry, _ in boss.run_store.deliveries.changes(running).news
+            (run, entry.id) for run, entry, _ in boss.run_store.deliveries.changes(running).news
         ] == [("eng-a-1", told.id)]
         assert boss.run_store.deliveries.changes(running).news == []

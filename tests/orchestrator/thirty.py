@@ -17,11 +17,7 @@ QA = ("qa-a", "qa-b")
 AGENTS = (
     synapse.Agent("cto", role="cto"),
     *(synapse.Agent(name, role="project-lead", department=name[-1]) for name in LEADS),
-    *(
-        synapse.Agent(f"eng-{team}{n}", department=team)
-        for team in "abc"
-        for n in range(8)
-    ),
+    *(synapse.Agent(f"eng-{team}{n}", department=team) for team in "abc" for n in range(8)),
     *(synapse.Agent(name, role="specialist") for name in QA),
 )
 
@@ -45,15 +41,11 @@ def play(seen):
             "priority": "critical",
         }
         return Move(
-            "I look.",
-            (("append", blocker if name.endswith("3") else found),),
-            takes=thinks,
+            "I look.", (("append", blocker if name.endswith("3") else found),), takes=thinks
         )
     if seen.turn == 1:
         return Move(
-            "I read.",
-            (("read", {"limit": 3}), ("memory_search", {"query": "found"})),
-            takes=thinks,
+            "I read.", (("read", {"limit": 3}), ("memory_search", {"query": "found"})), takes=thinks
         )
     return Move(f"{name} is done.", takes=thinks)
 
@@ -63,15 +55,10 @@ def coordinated(seen, agents):
         return Move(
             "",
             tuple(
-                ("spawn_agent", {"agent": each, "task": f"The part of {each}"})
-                for each in agents
+                ("spawn_agent", {"agent": each, "task": f"The part of {each}"}) for each in agents
             ),
         )
-    return (
-        Move("", (("wait", {}),), takes=2.0)
-        if seen.turn == 1
-        else "All parts are done."
-    )
+    return Move("", (("wait", {}),), takes=2.0) if seen.turn == 1 else "All parts are done."
 
 
 def main(root):
@@ -86,9 +73,7 @@ def main(root):
             "memory_tools": "always",
         }
         with Supervisor(memory, **options) as supervisor:
-            result = time.run(
-                supervisor.spawn(Task("Build it all", "cto", project="all"))
-            )
+            result = time.run(supervisor.spawn(Task("Build it all", "cto", project="all")))
         runs = {run.agent: run.status for run in supervisor.run_store.runs.all()}
     assert result.done, result
     assert runs == {agent.id: "done" for agent in AGENTS}, runs

@@ -41,28 +41,14 @@ def secrets(count, seed=1):
         if kind == "password":
             yield kind, draw.choice(PASSWORDS).format(secret), secret
         elif kind == "address":
-            scheme = draw.choice(
-                ("postgres", "mysql", "redis", "amqp", "https", "mongodb+srv")
-            )
-            yield (
-                kind,
-                f"Connect to {scheme}://app:{secret}@db.internal:5432/main",
-                secret,
-            )
+            scheme = draw.choice(("postgres", "mysql", "redis", "amqp", "https", "mongodb+srv"))
+            yield (kind, f"Connect to {scheme}://app:{secret}@db.internal:5432/main", secret)
         elif kind == "bearer":
-            yield (
-                kind,
-                f"curl -H 'Authorization: Bearer {secret}' https://api.internal",
-                secret,
-            )
+            yield (kind, f"curl -H 'Authorization: Bearer {secret}' https://api.internal", secret)
         elif kind == "aws secret":
             yield kind, f"aws_secret_access_key = {secret}", secret
         elif kind == "azure":
-            yield (
-                kind,
-                f"AccountName=me;AccountKey={secret}==;EndpointSuffix=core",
-                secret,
-            )
+            yield (kind, f"AccountName=me;AccountKey={secret}==;EndpointSuffix=core", secret)
         elif kind == "private key":
             name = draw.choice(("RSA ", "EC ", "OPENSSH ", ""))
             text = f"-----BEGIN {name}PRIVATE KEY-----\n{secret}\n-----END {name}PRIVATE KEY-----"
@@ -86,11 +72,7 @@ def _jwt(draw):
 
 
 def _password(draw):
-    return (
-        _of(WORDS, draw.randrange(7, 20))(draw)
-        + draw.choice("123456789")
-        + draw.choice("!x#q")
-    )
+    return _of(WORDS, draw.randrange(7, 20))(draw) + draw.choice("123456789") + draw.choice("!x#q")
 
 
 _SECRETS = {
@@ -99,9 +81,7 @@ _SECRETS = {
     "github": lambda draw: _of(WORDS, 36, draw.choice(("ghp_", "gho_", "ghs_")))(draw),
     "github fine": _of(WORDS + "_", 82, "github_pat_"),
     "gitlab": _of(WORDS, 20, "glpat-"),
-    "slack": lambda draw: _of(WORDS, 24, f"xoxb-{draw.randrange(10**11, 10**12)}-")(
-        draw
-    ),
+    "slack": lambda draw: _of(WORDS, 24, f"xoxb-{draw.randrange(10**11, 10**12)}-")(draw),
     "anthropic": _of(WORDS + "-_", 95, "sk-ant-api03-"),
     "openai": _of(WORDS, 48, "sk-proj-"),
     "openai old": lambda draw: _of(WORDS, 46, "sk-")(draw) + "7a",
@@ -112,9 +92,7 @@ _SECRETS = {
     "npm": _of(WORDS, 36, "npm_"),
     "sendgrid": lambda draw: f"SG.{_of(WORDS, 22)(draw)}.{_of(WORDS, 43)(draw)}",
     "jwt": _jwt,
-    "private key": lambda draw: "\n".join(
-        _of(WORDS + "+/", 64)(draw) for _ in range(4)
-    ),
+    "private key": lambda draw: "\n".join(_of(WORDS + "+/", 64)(draw) for _ in range(4)),
     "address": _of(WORDS, 14),
     "bearer": lambda draw: _of(WORDS, 32)(draw) + "7",
     "password": _password,
@@ -138,27 +116,19 @@ def plain_in(root, texts):
             with open(os.path.join(folder, name), "rb") as file:
                 raw = file.read()
             found |= {
-                (os.path.join(folder, name), text)
-                for form, text in wanted.items()
-                if form in raw
+                (os.path.join(folder, name), text) for form, text in wanted.items() if form in raw
             }
     return found
 
 
 # -- personal data ---------------------------------------------------------------------------------
 
-FIRST = (
-    "Maria Jonas Aylin Pierre Lucía Tomasz Ingrid Kwame Priya Björn Chiara Sean".split()
+FIRST = "Maria Jonas Aylin Pierre Lucía Tomasz Ingrid Kwame Priya Björn Chiara Sean".split()
+LAST = (
+    "Keller Dubois García Kowalski Nyström Mensah Sharma O'Neill Rossi Yilmaz Weber Novak".split()
 )
-LAST = "Keller Dubois García Kowalski Nyström Mensah Sharma O'Neill Rossi Yilmaz Weber Novak".split()
 ROUND = {
-    "e-mail": (
-        "Write to {}.",
-        "Ihre Adresse ist {}",
-        "{} asked for a refund",
-        "cc: {}",
-        "<{}>",
-    ),
+    "e-mail": ("Write to {}.", "Ihre Adresse ist {}", "{} asked for a refund", "cc: {}", "<{}>"),
     "phone": (
         "Call her on {}",
         "Tel: {}",
@@ -176,12 +146,7 @@ ROUND = {
     "iban": ("Refund to {}", "IBAN: {}", "Die IBAN lautet {}.", "bank: {}, today"),
     "card": ("The customer paid with {}", "card {}", "Karte: {}", "card_number={}"),
     "ssn": ("SSN {}", "her number is {}", "ssn: {}"),
-    "passport": (
-        "Passport number {}",
-        "passport no. {}",
-        "Reisepassnummer: {}",
-        "Pasaporte: {}",
-    ),
+    "passport": ("Passport number {}", "passport no. {}", "Reisepassnummer: {}", "Pasaporte: {}"),
     "tax": ("Steuer-ID: {}", "tax id {}", "Steuernummer {}", "TIN: {}"),
     "birth": (
         "born on {}",
@@ -218,9 +183,7 @@ def personal(count, seed=1):
         name, value = f"{draw.choice(FIRST)} {draw.choice(LAST)}", _VALUES[kind](draw)
         form = draw.choice(ROUND[kind])
         text = form.format(name, value) if form.count("{}") == 2 else form.format(value)
-        around = draw.choice(
-            ("{}", "Ticket 4711: {}", "{}\nThe deploy is at noon.", "- {}")
-        )
+        around = draw.choice(("{}", "Ticket 4711: {}", "{}\nThe deploy is at noon.", "- {}"))
         yield kind, around.format(text), value
 
 
@@ -231,21 +194,14 @@ def _digits(draw, form):
 def _email(draw):
     first, last = draw.choice(FIRST).lower(), draw.choice(LAST).lower().replace("'", "")
     plain = {"í": "i", "ö": "o"}
-    name = draw.choice(
-        (f"{first}.{last}", f"{first[0]}{last}", f"{last}+shop", f"{first}_{last}")
-    )
+    name = draw.choice((f"{first}.{last}", f"{first[0]}{last}", f"{last}+shop", f"{first}_{last}"))
     name = "".join(plain.get(char, char) for char in name)
     return f"{name}{draw.randrange(90)}@{draw.choice(('gmail.com', 'web.de', 'orange.fr', 'acme-corp.co.uk'))}"
 
 
 def _iban(draw):
     country, form = draw.choice(
-        (
-            ("DE", "#" * 18),
-            ("FR", "#" * 23),
-            ("ES", "#" * 20),
-            ("GB", "NWBK" + "#" * 14),
-        )
+        (("DE", "#" * 18), ("FR", "#" * 23), ("ES", "#" * 20), ("GB", "NWBK" + "#" * 14))
     )
     bban = _digits(draw, form)
     number = int("".join(str(int(char, 36)) for char in f"{bban}{country}00"))
@@ -298,13 +254,7 @@ _VALUES = {
     "phone": lambda draw: _digits(
         draw,
         draw.choice(
-            (
-                "0#71 #######",
-                "(2##) 3##-4###",
-                "0#0/######",
-                "07### ######",
-                "06 ## ## ## ##",
-            )
+            ("0#71 #######", "(2##) 3##-4###", "0#0/######", "07### ######", "06 ## ## ## ##")
         ),
     ),
     "international": lambda draw: _digits(
@@ -335,19 +285,11 @@ _VALUES = {
     "salary": lambda draw: _digits(
         draw,
         draw.choice(
-            (
-                "€##,#00",
-                "## 000 EUR".replace(" ", "."),
-                "$1##,000",
-                "£##,000",
-                "#####.00 €",
-            )
+            ("€##,#00", "## 000 EUR".replace(" ", "."), "$1##,000", "£##,000", "#####.00 €")
         ),
     ),
     "address": _address,
-    "account": lambda draw: _digits(
-        draw, draw.choice(("########", "##########", "#### ####"))
-    ),
+    "account": lambda draw: _digits(draw, draw.choice(("########", "##########", "#### ####"))),
     "ip": lambda draw: (
         f"8{draw.randrange(9)}.{draw.randrange(256)}.{draw.randrange(256)}.{draw.randrange(256)}"
     ),

@@ -37,7 +37,9 @@ PLACES = ("api/users", "api/orders", "decisions/data", "status/shop")
 WORDS = "harbour otter quay heron granite amber willow cedar falcon meadow copper ivory".split()
 # kinds whose values may be in any text: their line
 COMMON = ("health", "salary", "account", "passport")
-HEAD = "---\nfrom: eng-a\ntimestamp: 2026-02-01T01:00:00Z\npriority: info\nnamespace: api/users\n---\n"
+HEAD = (
+    "---\nfrom: eng-a\ntimestamp: 2026-02-01T01:00:00Z\npriority: info\nnamespace: api/users\n---\n"
+)
 
 
 class Size(NamedTuple):
@@ -73,9 +75,7 @@ class Season:
         self.other = synapse.open(str(self.root), clock=self.clock)
 
     def _open(self):
-        self.memory, self.other = (
-            synapse.open(str(self.root), clock=self.clock) for _ in range(2)
-        )
+        self.memory, self.other = (synapse.open(str(self.root), clock=self.clock) for _ in range(2))
 
     def close(self):
         self.other.close()

@@ -41,9 +41,7 @@ def begun(tmp_path, monkeypatch):
 
 
 def counts(season):
-    return tuple(
-        map(len, (season.refused, season.sealed, season.masked, season.redacted))
-    )
+    return tuple(map(len, (season.refused, season.sealed, season.masked, season.redacted)))
 
 
 def test_nothing_is_left_of_it(begun, capsys):
@@ -110,9 +108,7 @@ def held(body, *more):
     ],
     ids=lambda value: getattr(value, "__name__", value),
 )
-def test_what_forgets_a_place_is_found_out(
-    begun, capsys, monkeypatch, owner, name, wrong, where
-):
+def test_what_forgets_a_place_is_found_out(begun, capsys, monkeypatch, owner, name, wrong, where):
     monkeypatch.setattr(owner, name, wrong)
     found = begun(LEAST).play(where)
     while OPEN:

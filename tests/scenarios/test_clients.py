@@ -20,9 +20,7 @@ from scenarios.clients.repository import CELLS
 from scenarios.clients.session import of_hooks
 
 SITE = "https://127.0.0.1:1"
-TOOLS = tuple(
-    Tool(name, "", {}) for name in ("Agent", "Bash", "Edit", "Read", "WebFetch")
-)
+TOOLS = tuple(Tool(name, "", {}) for name in ("Agent", "Bash", "Edit", "Read", "WebFetch"))
 CAREFUL = Chances(1.0, 0.0)
 
 
@@ -31,11 +29,7 @@ def agents(cell="after", seed=1, chances=CAREFUL):
 
 
 def asks(work, *messages):
-    return Seen(
-        "",
-        (Message("user", repository.task_text(work, SITE), "task"), *messages),
-        TOOLS,
-    )
+    return Seen("", (Message("user", repository.task_text(work, SITE), "task"), *messages), TOOLS)
 
 
 def given(text):
@@ -63,9 +57,7 @@ def test_a_value_stands_in_its_own_module_alone():
         job = repository.job(CELLS["after"], seed)
         texts = repository.sources(job.values)
         for name, limit in repository.MODULES.items():
-            holders = [
-                path for path, text in texts.items() if str(job.values[limit]) in text
-            ]
+            holders = [path for path, text in texts.items() if str(job.values[limit]) in text]
             assert holders == [f"shop/{name}.py"]
         assert not any(
             str(job.values[limit]) in text
@@ -85,9 +77,7 @@ def test_a_sum_of_a_wrong_value_is_not_right():
     job = repository.job(CELLS["after"], 3)
     work = job.works[0]
     total = sum(job.values[name] for name in work.all_needs)
-    assert repository.is_right(
-        work, f"x\n{repository.line_of(work.name, total)}\ny", job.values
-    )
+    assert repository.is_right(work, f"x\n{repository.line_of(work.name, total)}\ny", job.values)
     assert not repository.is_right(
         work, f"x\n{repository.line_of(work.name, total + 1)}\ny", job.values
     )
@@ -121,17 +111,11 @@ def test_an_agent_that_overlooks_what_it_was_given_looks_for_it():
 
 def test_a_result_of_a_hook_in_the_place_of_a_call_is_only_given():
     work = repository.job(CELLS["after"], 1).works[0]
-    known = Message(
-        "tool", "".join(f"{name} = 1111\n" for name in work.needs), "work_obs", (), "1"
-    )
+    known = Message("tool", "".join(f"{name} = 1111\n" for name in work.needs), "work_obs", (), "1")
     url = f"{SITE}/{work.page}"
     call = Message("assistant", "", "work_out", (Call("2", "WebFetch", {"url": url}),))
     instead = Message(
-        "tool",
-        f"PreToolUse:WebFetch hook error: RATE_LIMIT is 2222.\n{url}",
-        "work_obs",
-        (),
-        "2",
+        "tool", f"PreToolUse:WebFetch hook error: RATE_LIMIT is 2222.\n{url}", "work_obs", (), "2"
     )
     asked = asks(work, known, call, instead)
     # it has all, and goes to the module that it changes
@@ -150,9 +134,7 @@ def test_what_an_agent_does_follows_from_its_request_alone():
 
 def test_the_lead_gives_the_tasks_out_as_the_cell_says():
     works = repository.job(CELLS["after"], 1).works
-    plan = "\n\n".join(
-        ("Plan: two tasks.", *(repository.task_text(work, SITE) for work in works))
-    )
+    plan = "\n\n".join(("Plan: two tasks.", *(repository.task_text(work, SITE) for work in works)))
     asked = Seen("", (Message("user", plan, "task"),), TOOLS)
     assert len(agents("together")(asked).calls) == 2
     ((_, arguments),) = agents("after")(asked).calls
@@ -160,13 +142,10 @@ def test_the_lead_gives_the_tasks_out_as_the_cell_says():
     heard = (
         *asked.messages,
         Message("assistant", "", "work_out", (Call("1", "Agent", {}),)),
-        Message(
-            "tool", "The report follows:\n POOL_SIZE is 4444.", "work_obs", (), "1"
-        ),
+        Message("tool", "The report follows:\n POOL_SIZE is 4444.", "work_obs", (), "1"),
     )
     after, told = (
-        agents(name)(Seen("", heard, TOOLS)).calls[0][1]["prompt"]
-        for name in ("after", "told")
+        agents(name)(Seen("", heard, TOOLS)).calls[0][1]["prompt"] for name in ("after", "told")
     )
     assert after == repository.task_text(works[1], SITE)
     assert told == f"{after}\nKnown already:\nPOOL_SIZE is 4444."
@@ -184,9 +163,7 @@ def test_the_parts_of_a_block_that_hooks_put_there():
     text = f"1\tLIMIT = 3\n{mine}\n<system-reminder>\nToday's date.\n</system-reminder>"
     assert list(of_hooks(text)) == [mine]
     assert list(
-        of_hooks(
-            "PreToolUse:WebFetch hook error: known\n<system-reminder>\nx\n</system-reminder>"
-        )
+        of_hooks("PreToolUse:WebFetch hook error: known\n<system-reminder>\nx\n</system-reminder>")
     ) == ["PreToolUse:WebFetch hook error: known\n"]
     assert list(of_hooks("nothing")) == []
 
@@ -229,29 +206,12 @@ def records(arm="plugin", seed=1, cell="after"):
     ]
     return [
         {**head, "encoding": "o200k_base", "elapsed": 1.0},
-        {
-            "kind": "result",
-            "fresh": 110,
-            "cached": 400,
-            "written": 150,
-            "replied": 9,
-            "usd": 0.5,
-        },
+        {"kind": "result", "fresh": 110, "cached": 400, "written": 150, "replied": 9, "usd": 0.5},
         {"kind": "request", "agent": "lead", "tokens": 140, "hooks": 0},
         {"kind": "request", "agent": "task-1", "tokens": 150, "hooks": 0},
         {"kind": "request", "agent": "side", "tokens": 50, "hooks": 0},
-        {
-            "kind": "request",
-            "agent": "task-2",
-            "tokens": 160,
-            "hooks": 10 if plugin else 0,
-        },
-        {
-            "kind": "request",
-            "agent": "lead",
-            "tokens": 160,
-            "hooks": 3 if plugin else 0,
-        },
+        {"kind": "request", "agent": "task-2", "tokens": 160, "hooks": 10 if plugin else 0},
+        {"kind": "request", "agent": "lead", "tokens": 160, "hooks": 3 if plugin else 0},
         {
             "kind": "call",
             "agent": "task-1",
@@ -287,27 +247,9 @@ def records(arm="plugin", seed=1, cell="after"):
             "subject": "limits",
             "denied": plugin,
         },
-        {
-            "kind": "transcript",
-            "agent": "lead",
-            "replies": 2,
-            "tokens": 300,
-            "replied": 3,
-        },
-        {
-            "kind": "transcript",
-            "agent": "task-1",
-            "replies": 1,
-            "tokens": 150,
-            "replied": 3,
-        },
-        {
-            "kind": "transcript",
-            "agent": "task-2",
-            "replies": 1,
-            "tokens": 160,
-            "replied": 3,
-        },
+        {"kind": "transcript", "agent": "lead", "replies": 2, "tokens": 300, "replied": 3},
+        {"kind": "transcript", "agent": "task-1", "replies": 1, "tokens": 150, "replied": 3},
+        {"kind": "transcript", "agent": "task-2", "replies": 1, "tokens": 160, "replied": 3},
         *(more if plugin else ()),
         {"kind": "verdict", "task": "task-1", "ok": True},
         {"kind": "verdict", "task": "task-2", "ok": not plugin},
@@ -320,12 +262,7 @@ def test_a_session_comes_to_what_it_comes_to_by_hand():
         completions=1, miscounted=0, right=1.0,
     )  # fmt: skip
     without = figures.figures(records("without"))
-    assert (
-        without.fetched_twice,
-        without.completions,
-        without.hooks,
-        without.right,
-    ) == (
+    assert (without.fetched_twice, without.completions, without.hooks, without.right) == (
         1,
         0,
         0,
@@ -374,17 +311,13 @@ def test_no_line_of_the_table_is_too_long():
     for record in large:
         if record["kind"] == "request":
             record["tokens"] += 900_000
-    lines = list(
-        figures.lines(large, {cell.name: cell.about for cell in CELLS.values()})
-    )
+    lines = list(figures.lines(large, {cell.name: cell.about for cell in CELLS.values()}))
     assert max(map(len, lines)) <= 80
 
 
 def test_the_figures_are_made_again_from_the_records(tmp_path, capsys):
     both = [*records("without"), *records("plugin")]
-    (tmp_path / "clients.jsonl").write_text(
-        "".join(f"{json.dumps(record)}\n" for record in both)
-    )
+    (tmp_path / "clients.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in both))
     values = figures.values(both)
     (tmp_path / "clients.json").write_text(json.dumps(values, indent=1) + "\n")
     assert suite.main(["clients", "--again", str(tmp_path)]) == 0
@@ -397,10 +330,7 @@ def test_the_figures_are_made_again_from_the_records(tmp_path, capsys):
 
 def test_a_client_that_is_absent_is_named(tmp_path, capsys):
     assert (
-        suite.main(
-            ["clients", "--command", str(tmp_path / "claude"), "--out", str(tmp_path)]
-        )
-        == 77
+        suite.main(["clients", "--command", str(tmp_path / "claude"), "--out", str(tmp_path)]) == 77
     )
     assert "claude is not there to be run; npm install" in capsys.readouterr().err
 
@@ -409,15 +339,7 @@ def test_a_cell_that_there_is_not_is_named(tmp_path, capsys):
     program = tmp_path / "claude"
     program.write_text("#!/bin/sh\necho 1.0\n")
     os.chmod(program, stat.S_IRWXU)
-    words = [
-        "clients",
-        "--command",
-        str(program),
-        "--cells",
-        "nowhere",
-        "--out",
-        str(tmp_path),
-    ]
+    words = ["clients", "--command", str(program), "--cells", "nowhere", "--out", str(tmp_path)]
     assert suite.main(words) == 2
     assert "there is no cell nowhere; there are after" in capsys.readouterr().err
 

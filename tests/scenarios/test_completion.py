@@ -33,11 +33,7 @@ def complete(script, tmp_path):
     def complete(words):
         program = ASK.format(script=script(), words=words)
         done = subprocess.run(
-            ["bash", "-c", program],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=True,
+            ["bash", "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True
         )
         return [line for line in done.stdout.splitlines() if line]
 

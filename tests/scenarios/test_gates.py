@@ -19,17 +19,12 @@ LONG = {"crash_resume", "defrag_30_days"}  # played by tests of their own
 RUNS = 1
 # Those that every run plays beside all rivals and in all cells; the others without them. The soak
 # plays all of all.
-WHOLE = (
-    "contradictory_authority_wrong",
-    "landing_pages",
-    "stale_authority",
-    "telephone",
-)
+WHOLE = ("contradictory_authority_wrong", "landing_pages", "stale_authority", "telephone")
 # What is missed at present, as the report says too. Nothing is tuned to a gate: but for a stronger
 # rival, this list can only become shorter.
 KNOWN: dict[str, set[str]] = {
     "blocker_escalation": {
-        "blockers_resolved == 1",  # with some seeds: a run settles its own
+        "blockers_resolved == 1"  # with some seeds: a run settles its own
     },
     "context_explosion": {  # beside a grep at the start
         "usd_vs_best >= 0.15",
@@ -39,24 +34,17 @@ KNOWN: dict[str, set[str]] = {
         "co_memory <= 0.05",  # with what the system text says of the memory, which is most of it
         "saving_vs_best[agents=ideal] >= -0.03",  # beside a grep at the start
     },
-    "plausible_noise": {
-        "net_saving >= -0.03",
-        "net_saving[agents=ideal] >= -0.03",
-    },
+    "plausible_noise": {"net_saving >= -0.03", "net_saving[agents=ideal] >= -0.03"},
     "poisoned_memory": {
-        "saving_vs_best >= -0.03",  # with some seeds: somebody believes a lie
+        "saving_vs_best >= -0.03"  # with some seeds: somebody believes a lie
     },
     "redundant_discovery": {
         "saving_vs_best >= 0.2",
         "usd_vs_best >= 0.15",
         "saving_vs_best[agents=ideal] >= 0.12",
     },
-    "stale_authority": {
-        "saving_vs_best >= -0.03",
-    },
-    "telephone": {
-        "saving_vs_best[agents=ideal] >= -0.03",
-    },
+    "stale_authority": {"saving_vs_best >= -0.03"},
+    "telephone": {"saving_vs_best[agents=ideal] >= -0.03"},
 }
 # What is missed by the chance of the first seed alone: with six seeds these gates are met.
 CHANCE: dict[str, set[str]] = {
@@ -65,12 +53,8 @@ CHANCE: dict[str, set[str]] = {
         "usd_vs_best >= 0.15",
         "saving_vs_best[agents=ideal] >= 0.12",
     },
-    "blocker_escalation": {
-        "saving_vs_best[agents=ideal] >= -0.03",
-    },
-    "landing_pages": {
-        "saving_vs_best >= -0.03",
-    },
+    "blocker_escalation": {"saving_vs_best[agents=ideal] >= -0.03"},
+    "landing_pages": {"saving_vs_best >= -0.03"},
 }
 
 
@@ -128,9 +112,5 @@ def test_every_gate_is_about_what_ships(name):
 def test_savings_are_asked_for_after_recall_and_success(name):
     gates = load(library()[name]).gates
     for place, gate in enumerate(gates):
-        if (
-            gate.metric in findings.SAVINGS
-            and gate.op == ">="
-            and name != "sequential_single"
-        ):
+        if gate.metric in findings.SAVINGS and gate.op == ">=" and name != "sequential_single":
             assert any(each.metric in findings.FIRST for each in gates[:place])

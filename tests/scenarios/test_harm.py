@@ -21,8 +21,7 @@ def figures():
         if key not in known:
             scenario = files.load(files.find(name), cell)
             runs = [
-                metrics.measured(play(scenario, arm, scenario.seed + seed, count))
-                for seed in SEEDS
+                metrics.measured(play(scenario, arm, scenario.seed + seed, count)) for seed in SEEDS
             ]
             known[key] = {
                 name: sum(run.get(name, 0) for run in runs) / len(runs)
@@ -39,9 +38,9 @@ def test_what_agents_find_out_by_themselves_can_be_wrong_or_fail(figures):
     assert figures("redundant_discovery", "isolated", **small)["task_success"] == 1
     errs = figures("redundant_discovery", "isolated", err=0.4, **small)
     assert 0.1 < errs["task_success"] < 0.9
-    assert (
-        errs["turns"] > figures("redundant_discovery", "isolated", **small)["turns"]
-    ), "what fails is tried again"
+    assert errs["turns"] > figures("redundant_discovery", "isolated", **small)["turns"], (
+        "what fails is tried again"
+    )
 
 
 def test_an_agents_first_attempt_comes_out_alike_in_every_arm():
@@ -52,17 +51,14 @@ def test_an_agents_first_attempt_comes_out_alike_in_every_arm():
     used = []
     for arm in ("isolated", "placebo"):
         run = play(scenario, arm, 11, count)
-        used.append(
-            [(event["agent"], event["fact"], event["ok"]) for event in run.of("action")]
-        )
+        used.append([(event["agent"], event["fact"], event["ok"]) for event in run.of("action")])
     assert used[0] == used[1]
 
 
 def test_a_wrong_finding_spreads_where_it_is_shared(figures):
     cell = {"n": 10, "overlap": 1.0, "common": 4, "err": 0.3, "agents": "ideal"}
     alone, shared = (
-        figures("redundant_discovery", arm, **cell)
-        for arm in ("isolated", "tool_cache")
+        figures("redundant_discovery", arm, **cell) for arm in ("isolated", "tool_cache")
     )
     assert shared["discoveries"] < alone["discoveries"]
     assert shared["corruption"] > 0
@@ -79,9 +75,7 @@ def test_a_wrong_note_does_harm_to_those_who_believe_it(figures):
 
 @pytest.mark.parametrize("kind", ["ideal", "degraded"])
 def test_who_reads_nothing_and_may_use_every_tool_never_polls(figures, kind):
-    nothing = figures(
-        "redundant_discovery", "view_capsule", n=6, p_read=0.0, agents=kind
-    )
+    nothing = figures("redundant_discovery", "view_capsule", n=6, p_read=0.0, agents=kind)
     alone = figures("redundant_discovery", "isolated", n=6, p_read=0.0, agents=kind)
     # notes that it writes take turns of their own
     assert nothing["turns"] <= 1.35 * alone["turns"]
@@ -109,9 +103,7 @@ def test_the_judged_cells_of_poisoned_memory_leave_no_way_of_lying_out():
     }
 
 
-@pytest.mark.parametrize(
-    "name", ["stale_authority", "equal_conflict", "poisoned_memory"]
-)
+@pytest.mark.parametrize("name", ["stale_authority", "equal_conflict", "poisoned_memory"])
 def test_believing_everything_does_harm_there(figures, name):
     """Each of these can be failed: by agents that heed no authority, or act on what was true
     once.

@@ -91,9 +91,7 @@ def told(event):
 
 
 @pytest.mark.parametrize("name", ["landing_pages", "telephone"])
-def test_a_value_that_is_changed_in_the_memory_changes_the_outcome(
-    scenario, count, name
-):
+def test_a_value_that_is_changed_in_the_memory_changes_the_outcome(scenario, count, name):
     class Mutated(Play):
         """One in which the memory holds another value of one fact than the world."""
 
@@ -101,9 +99,7 @@ def test_a_value_that_is_changed_in_the_memory_changes_the_outcome(
             fact = next(fact for fact in self.scenario.facts if fact.known)
             true, lie = self.truth.state, self.truth.lie(fact.id)
             self.truth.state = lambda id, *more, **named: (
-                true(id, *more, value=lie)
-                if id == fact.id
-                else true(id, *more, **named)
+                true(id, *more, value=lie) if id == fact.id else true(id, *more, **named)
             )
             super()._furnish()
             del self.truth.state
@@ -117,8 +113,7 @@ def test_the_less_the_memory_holds_the_less_it_saves(scenario, count):
     whole, saved = scenario("telephone"), []
     for dropped in range(5):
         facts = [
-            fact._replace(known=None) if n < dropped else fact
-            for n, fact in enumerate(whole.facts)
+            fact._replace(known=None) if n < dropped else fact for n, fact in enumerate(whole.facts)
         ]
         run = play(whole._replace(facts=tuple(facts)), "capsule", 7, count)
         first = [event for event in run.of("discovery") if event["agent"] == "hop-1"]
@@ -128,37 +123,25 @@ def test_the_less_the_memory_holds_the_less_it_saves(scenario, count):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
-    "name",
-    [
-        *HELPED,
-        "poisoned_memory",
-        "sequential_single",
-        "stale_authority",
-        "equal_conflict",
-    ],
+    "name", [*HELPED, "poisoned_memory", "sequential_single", "stale_authority", "equal_conflict"]
 )
 def test_who_is_isolated_is_shown_no_value_that_it_did_not_find_out(played, name, kind):
     run = played(name, "isolated", kind=kind)
     coordinates = {
-        event["run"]
-        for event in run.of("spawn")
-        if event["role"] in ("cto", "project-lead")
+        event["run"] for event in run.of("spawn") if event["role"] in ("cto", "project-lead")
     }
     found = set()
     for event in run.events:
         if event["kind"] == "prompt":
             for label, versions in event["shows"].items():
-                assert label == "work_obs" or (
-                    label == "plan" and event["run"] in coordinates
-                )
+                assert label == "work_obs" or (label == "plan" and event["run"] in coordinates)
                 found |= {(event["run"], version) for version in versions}
         if event["kind"] == "action" and event["used"]:
             assert (event["run"], event["used"]) in found
 
 
 @pytest.mark.parametrize(
-    "name",
-    [*HELPED, "contradictory_authority_wrong", "poisoned_memory", "sequential_single"],
+    "name", [*HELPED, "contradictory_authority_wrong", "poisoned_memory", "sequential_single"]
 )
 def test_who_is_isolated_takes_no_heed_of_what_the_memory_is_like(played, count, name):
     assert set(ASKEW) == schema.OF_MEMORY
@@ -175,9 +158,7 @@ def test_the_check_for_heed_finds_some(played, count):
 
 def other(name, cell, count):
     """The isolated run of a scenario with other parameters."""
-    scenario = files.load(
-        files.find(name), SMALL.get(name, {}) | {"agents": "ideal"} | cell
-    )
+    scenario = files.load(files.find(name), SMALL.get(name, {}) | {"agents": "ideal"} | cell)
     return play(scenario, "isolated", 7, count)
 
 
@@ -191,10 +172,7 @@ def test_the_name_of_an_arm_means_nothing(scenario, count, monkeypatch, arms):
     one, other = arms
     straight = play(scenario("landing_pages"), one, 7, count)
     monkeypatch.setattr(harness, "ARMS", {other: ARMS[one], one: ARMS[other]})
-    assert (
-        play(scenario("landing_pages"), other, 7, count).events[1:]
-        == straight.events[1:]
-    )
+    assert play(scenario("landing_pages"), other, 7, count).events[1:] == straight.events[1:]
 
 
 def test_a_player_is_made_of_a_policy_and_a_seed():
@@ -276,9 +254,7 @@ def copied(tmp_path_factory):
         root = tmp_path_factory.mktemp("copy")
         for package in ("synapse", "orchestrator", "prompts", "scenarios"):
             shutil.copytree(
-                ROOT / package,
-                root / package,
-                ignore=shutil.ignore_patterns("__pycache__"),
+                ROOT / package, root / package, ignore=shutil.ignore_patterns("__pycache__")
             )
         text = (root / path).read_text()
         assert text.count(old) == 1
@@ -315,16 +291,8 @@ def missed(found, gates):
         "<": float.__lt__,
         ">": float.__gt__,
     }
-    own = [
-        gate
-        for gate in gates
-        if gate.cell in ("", "agents=ideal") and gate.metric in found
-    ]
-    return [
-        gate.text
-        for gate in own
-        if not passes[gate.op](float(found[gate.metric]), gate.value)
-    ]
+    own = [gate for gate in gates if gate.cell in ("", "agents=ideal") and gate.metric in found]
+    return [gate.text for gate in own if not passes[gate.op](float(found[gate.metric]), gate.value)]
 
 
 @pytest.mark.parametrize("what", DELETED)
@@ -333,9 +301,7 @@ def test_what_is_deleted_from_the_product_is_missed(copied, count, what):
     cell, seed = CELL_OF.get(what, IDEAL), SEED_OF.get(what, 21)
     whole = files.load(files.find(name), cell)
     known = (
-        {"co_memory <= 0.05"}
-        if name in ("landing_pages", "redundant_discovery")
-        else set()
+        {"co_memory <= 0.05"} if name in ("landing_pages", "redundant_discovery") else set()
     )  # as in test_gates
     assert set(missed(figures(play(whole, arm, seed, count)), whole.gates)) <= known
     assert set(missed(copied(*DELETED[what], seed, cell), whole.gates)) - known

@@ -20,9 +20,7 @@ LOOKS = 12  # times that a worker asks again for what another has to decide
 
 def words(seen):
     """All that the model was told, without its own words."""
-    return "\n".join(
-        message.text for message in seen.messages if message.role != "assistant"
-    )
+    return "\n".join(message.text for message in seen.messages if message.role != "assistant")
 
 
 def line(task, name):
@@ -65,9 +63,7 @@ def work(task, text, calls, tools):
                 (
                     (
                         "report_blocker",
-                        {
-                            "text": f"I wait for a decision on {need}, by {decided_by[1]}."
-                        },
+                        {"text": f"I wait for a decision on {need}, by {decided_by[1]}."},
                     ),
                 ),
             )
@@ -76,9 +72,7 @@ def work(task, text, calls, tools):
         if "memory_search" in tools and asked < LOOKS:
             return Move("", (("memory_search", {"query": need}),), takes=0.03)
         return Move(f"Blocked: {need} is to be decided by {decided_by[1]}.")
-    using = "; ".join(
-        f"`{need.removeprefix('the ')}` = {value}" for need, value in values.items()
-    )
+    using = "; ".join(f"`{need.removeprefix('the ')}` = {value}" for need, value in values.items())
     if names.count("work") < steps:
         return Move("", (("work", {"task": name, "using": using}),))
     if "submit" not in names:
@@ -104,27 +98,17 @@ def value_of(need, text):
 def coordinate(seen, task, text, calls, tools):
     """Hand out what stands in the stages, wait, and decide what others wait for."""
     names = [call.name for call in calls]
-    for head, need in re.findall(
-        r"(syn-[0-9-]+)[^\n]*\n[^\n]*decision on ([^,\n]+),", text
-    ):
+    for head, need in re.findall(r"(syn-[0-9-]+)[^\n]*\n[^\n]*decision on ([^,\n]+),", text):
         decided = [
-            call
-            for call in calls
-            if call.name == "decide" and call.arguments["subject"] == need
+            call for call in calls if call.name == "decide" and call.arguments["subject"] == need
         ]
         if "decide" in tools and not decided:
             return Move("", (("decide", {"subject": need}),))
         answer = value_of(need, text)
         noted = any(
-            call.name == "append" and head == call.arguments.get("supersedes")
-            for call in calls
+            call.name == "append" and head == call.arguments.get("supersedes") for call in calls
         )
-        if (
-            answer
-            and not noted
-            and "append" in tools
-            and "not yours to decide" not in text
-        ):
+        if answer and not noted and "append" in tools and "not yours to decide" not in text:
             note = {"namespace": "decisions/all", "body": f"{need} is {answer}.", "priority": "critical",
                     "supersedes": head}  # fmt: skip
             return Move("", (("append", note),))
@@ -181,9 +165,7 @@ def test_redundant_discovery_is_played_by_a_model(play, tmp_path):
     for arm in ("isolated", "shipped", "view_capsule"):
         key = next(key for key in table["metrics"] if arm in key)
         assert table["metrics"][key]["task_success"]["value"] == 1, arm
-    offered = {
-        tool["name"] for taken in journal for tool in taken.body.get("tools", ())
-    }
+    offered = {tool["name"] for taken in journal for tool in taken.body.get("tools", ())}
     assert {"memory_search", "append", "claim", "investigate"} <= offered
     assert verify.differences(str(tmp_path / "out")) == []
     for form in (report.TEXT, report.PAGE):
@@ -193,20 +175,12 @@ def test_redundant_discovery_is_played_by_a_model(play, tmp_path):
 def test_blocker_escalation_is_played_by_a_model_and_from_its_cassette(play, tmp_path):
     tape = ["--cassette", str(tmp_path / "tape.jsonl")]
     _, table, journal = play("blocker_escalation", "isolated,view_capsule", *tape)
-    success = {
-        arm: figures["task_success"]["value"]
-        for arm, figures in table["metrics"].items()
-    }
+    success = {arm: figures["task_success"]["value"] for arm, figures in table["metrics"].items()}
     assert success["view_capsule"] == 1
     assert success["isolated"] < 1, "nobody hears of the decision"
     assert journal
     _, again, silent = play(
-        "blocker_escalation",
-        "isolated,view_capsule",
-        *tape,
-        "--cassette-mode",
-        "replay",
-        out="2",
+        "blocker_escalation", "isolated,view_capsule", *tape, "--cassette-mode", "replay", out="2"
     )
     assert silent == []
     assert again["run"]["ledger"] == table["run"]["ledger"]
@@ -225,9 +199,7 @@ def test_steps_that_were_left_out_are_no_success(play):
         move = reader(seen)
         if not isinstance(move, Move) or move.calls[0][0] != "work":
             return move
-        handed = any(
-            call.name == "submit" for message in seen.messages for call in message.calls
-        )
+        handed = any(call.name == "submit" for message in seen.messages for call in message.calls)
         return "It is done." if handed else Move("", (("submit", move.calls[0][1]),))
 
     _, table, _ = play("telephone", "isolated", script=hasty)

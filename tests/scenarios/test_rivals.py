@@ -46,8 +46,7 @@ class Heard(Play):
         """The last request of each run, which holds all that it was sent, and its agent."""
         last = {request.key.rpartition("/")[0]: request for request, _ in self.calls}
         return {
-            run: (self.recorder.agent_of(run)[0], request.messages)
-            for run, request in last.items()
+            run: (self.recorder.agent_of(run)[0], request.messages) for run, request in last.items()
         }
 
 
@@ -74,18 +73,12 @@ def by_hand(made, count):
     """Every text that was sent, each time, and every text that came back."""
 
     def said(call):
-        return count(
-            f"{call.name} {json.dumps(dict(call.arguments), ensure_ascii=False)}"
-        )
+        return count(f"{call.name} {json.dumps(dict(call.arguments), ensure_ascii=False)}")
 
     total = 0
     for request, turn in made.calls:
-        total += count(request.system) + sum(
-            count(schema_text(tool)) for tool in request.tools
-        )
-        total += sum(
-            count(each.text) + sum(map(said, each.calls)) for each in request.messages
-        )
+        total += count(request.system) + sum(count(schema_text(tool)) for tool in request.tools)
+        total += sum(count(each.text) + sum(map(said, each.calls)) for each in request.messages)
         total += count(turn.text) + sum(map(said, turn.calls))
     return total
 
@@ -105,10 +98,7 @@ def looks(made):
     """By run: its agent, and what it was shown of the file, at the start and then at each look."""
     for agent, messages in made.conversations().values():
         calls = {
-            call.id
-            for each in messages
-            for call in each.calls
-            if call.name == "memory_search"
+            call.id for each in messages for call in each.calls if call.name == "memory_search"
         }
         start = "".join(each.text for each in messages if each.label == "view")
         yield agent, start, [each.text for each in messages if each.answers in calls]
@@ -118,17 +108,12 @@ def fair_file(made):
     """No line of another is shown twice to anybody, and none of its own after the start."""
     for agent, start, later in looks(made):
         shown = [
-            line
-            for text in (start, *later)
-            for line in text.splitlines()
-            if line.startswith("- ")
+            line for text in (start, *later) for line in text.splitlines() if line.startswith("- ")
         ]
         others = [line for line in shown if not line.startswith(f"- {agent}:")]
         assert len(others) == len(set(others))
         assert not any(
-            line.startswith(f"- {agent}:")
-            for text in later
-            for line in text.splitlines()
+            line.startswith(f"- {agent}:") for text in later for line in text.splitlines()
         )
 
 
@@ -152,18 +137,12 @@ def test_a_file_that_is_billed_whole_at_every_look_is_found_out(count, monkeypat
             )
 
         setting = fair.make(ground)
-        tools = (
-            tool_of(memory_search, description="Read the file of notes"),
-            setting.tools[1],
-        )
+        tools = (tool_of(memory_search, description="Read the file of notes"), setting.tools[1])
         return setting._replace(tools=tools)
 
     monkeypatch.setattr(harness, "ARMS", {"file_tail": fair._replace(make=whole)})
     made = Heard(
-        files.load(files.find("redundant_discovery"), CELLS["ideal"]),
-        "file_tail",
-        11,
-        count,
+        files.load(files.find("redundant_discovery"), CELLS["ideal"]), "file_tail", 11, count
     )
     made.run()
     with pytest.raises(AssertionError):
@@ -180,20 +159,12 @@ def test_a_lock_is_about_the_subject_however_the_claim_is_worded(heard):
     taken = {}
     for agent, messages in made.conversations().values():
         gave = {each.answers: each.text for each in messages if each.answers}
-        for call in (
-            call for each in messages for call in each.calls if call.name == "claim"
-        ):
-            subject = (
-                call.arguments["work"]
-                .removeprefix("find out ")
-                .removeprefix("looking into ")
-            )
+        for call in (call for each in messages for call in each.calls if call.name == "claim"):
+            subject = call.arguments["work"].removeprefix("find out ").removeprefix("looking into ")
             taken.setdefault(subject, []).append(
                 (call.arguments["work"].split()[0], agent, gave[call.id])
             )
-    both = [
-        each for each in taken.values() if len({words for words, _, _ in each}) == 2
-    ]
+    both = [each for each in taken.values() if len({words for words, _, _ in each}) == 2]
     assert any("is at it." in text for each in both for _, _, text in each)
 
 
@@ -240,9 +211,7 @@ def test_a_short_cache_passes_on_the_last_line_alone(heard):
     for texts in shared:
         long = [text for text in texts if "\n" in text]
         assert len(long) == 1, "who found it out has all of it"
-        assert {text.rpartition("\n")[2] for text in texts} == {
-            long[0].rpartition("\n")[2]
-        }
+        assert {text.rpartition("\n")[2] for text in texts} == {long[0].rpartition("\n")[2]}
 
 
 # -- A grep at the start ---------------------------------------------------------------
@@ -261,9 +230,7 @@ def test_a_grep_shows_the_lines_that_have_all_words_of_a_need(heard):
                 shown += 1
                 assert any(need <= _words(line) for need in needs)
     assert shown
-    assert not any(
-        event["tool"] in ("append", "memory_search") for event in run.of("tool_call")
-    )
+    assert not any(event["tool"] in ("append", "memory_search") for event in run.of("tool_call"))
 
 
 # -- Telling everybody -----------------------------------------------------------------
@@ -317,10 +284,7 @@ class Forgetful(Telling):
 def test_a_broadcast_that_is_played_unfairly_is_found_out(count, monkeypatch, unfair):
     monkeypatch.setattr(harness, "Telling", unfair)
     run = Heard(
-        files.load(files.find("redundant_discovery"), CELLS["ideal"]),
-        "broadcast",
-        11,
-        count,
+        files.load(files.find("redundant_discovery"), CELLS["ideal"]), "broadcast", 11, count
     ).run()
     with pytest.raises(AssertionError):
         fair_broadcast(run)
@@ -375,10 +339,7 @@ def test_a_lead_hands_on_all_results_that_there_are(heard, count):
 def test_a_store_is_langgraphs_own():
     assert ARMS["native_store"].missing() is None
     made = Heard(
-        files.load(files.find("redundant_discovery"), CELLS["ideal"]),
-        "native_store",
-        11,
-        Counts(),
+        files.load(files.find("redundant_discovery"), CELLS["ideal"]), "native_store", 11, Counts()
     )
     run = made.run()
     found = metrics.measured(run)
@@ -391,25 +352,15 @@ def test_a_store_is_langgraphs_own():
 
 def test_every_arm_says_what_it_is():
     assert {arm.kind for arm in ARMS.values()} == set(KINDS)
-    assert [arm.name for arm in ARMS.values() if arm.kind == "product"] == [
-        "shipped",
-        "nightly",
-    ]
+    assert [arm.name for arm in ARMS.values() if arm.kind == "product"] == ["shipped", "nightly"]
 
 
 @pytest.mark.parametrize(
-    "arm",
-    [
-        arm.name
-        for arm in ARMS.values()
-        if arm.kind in (RIVAL, CONTROL) and arm.name != "off"
-    ],
+    "arm", [arm.name for arm in ARMS.values() if arm.kind in (RIVAL, CONTROL) and arm.name != "off"]
 )
 def test_nothing_of_the_products_own_works_for_a_rival(arm, count):
     """Its agents get no news by the product and no look before a call."""
-    made = Heard(
-        files.load(files.find("landing_pages"), {"agents": "ideal"}), arm, 7, count
-    )
+    made = Heard(files.load(files.find("landing_pages"), {"agents": "ideal"}), arm, 7, count)
     pushed = []
     context = made._watched
 

@@ -37,9 +37,7 @@ def resolve(entries: Collection[Entry]) -> Outcome:
         groups = [successors[old.seq] for old in olds]
         if new.topic:
             groups.append(topics[new.namespace, new.topic])
-        rivals = sorted(
-            {rival for group in groups for rival in group if rival.seq not in ended}
-        )
+        rivals = sorted({rival for group in groups for rival in group if rival.seq not in ended})
         live_olds = [old for old in olds if old.seq not in ended]
         in_dispute = {seq for seq, peers in disputes.items() if peers}
         for effect in judge(new, live_olds, rivals, in_dispute):
@@ -58,9 +56,7 @@ def resolve(entries: Collection[Entry]) -> Outcome:
     live = {entry.seq for entry in entries if not entry.archived} - ended
     hidden: dict[int, int] = {}
     for seq, own in effects.items():
-        ends = [
-            effect.until for effect in own if effect.until == NEVER or effect.by in live
-        ]
+        ends = [effect.until for effect in own if effect.until == NEVER or effect.by in live]
         hidden[seq] = max(ends, default=0)
     return Outcome(
         {seq: until for seq, until in hidden.items() if until},

@@ -26,9 +26,7 @@ def serving(memory, tokens, **options):
     """Serve a memory on a free port of this machine, in this process; its address."""
     app = build(Serving(memory, TokenFile(tokens), **options), ())
     listener = listening.listen("127.0.0.1", 0)
-    server = uvicorn.Server(
-        uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=1)
-    )
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
     thread.start()
     until = time.monotonic() + 30

@@ -3,15 +3,7 @@ from datetime import UTC, date, datetime
 import pytest
 
 import synapse
-from synapse import (
-    Conflict,
-    Forbidden,
-    InvalidEntry,
-    InvalidQuery,
-    NoKey,
-    NotFound,
-    QueueFull,
-)
+from synapse import Conflict, Forbidden, InvalidEntry, InvalidQuery, NoKey, NotFound, QueueFull
 from synapse.cli.knowledge import known_to
 from synapse.model.agents import Agent
 from synapse.model.entry import Entry
@@ -31,17 +23,9 @@ def mem(request, clock, tmp_path):
             mem.register(Agent(id, read=("api/*", "blockers/*"), write=WRITE))
         mem.register(Agent("lead", role="project-lead", read=("*",), write=("*",)))
         mem.register(Agent("cto", role="cto"))
+        mem.register(Agent("junior", read=("api/*",), write=("api/*",), review_required=True))
         mem.register(
-            Agent("junior", read=("api/*",), write=("api/*",), review_required=True)
-        )
-        mem.register(
-            Agent(
-                "trainee",
-                read=("api/*",),
-                write=("api/*",),
-                review_required=True,
-                authority=90,
-            )
+            Agent("trainee", read=("api/*",), write=("api/*",), review_required=True, authority=90)
         )
         if request.param == "library":
             yield mem
@@ -285,19 +269,14 @@ def test_archive_and_restore(mem, me):
     found = me.archive([one.id], "done")
     assert [entry.archived for entry in found] == [True]
     assert shown(mem) == {"two"}
-    assert [(entry.body, entry.archived) for entry in me.read(archived=True)] == [
-        ("one", True)
-    ]
+    assert [(entry.body, entry.archived) for entry in me.read(archived=True)] == [("one", True)]
     assert [hit.body for hit in me.search("one", archived=True)] == ["one"]
     assert list(me.search("one")) == []
     assert me.fate(one.id).reason == "archived"
     with pytest.raises(Forbidden):
         mem.as_agent("junior").archive([one.id, two.id])
     me.restore(one.id)
-    assert [(entry.body, entry.archived) for entry in me.read()] == [
-        ("two", False),
-        ("one", False),
-    ]
+    assert [(entry.body, entry.archived) for entry in me.read()] == [("two", False), ("one", False)]
     mem.as_agent("operator").archive([one.id, two.id])
     assert shown(mem) == set()
     with pytest.raises(InvalidEntry, match="nothing to archive"):
@@ -329,14 +308,10 @@ def test_a_voucher_makes_it_count(mem, doubtful):
         with pytest.raises(Forbidden):
             mem.as_agent(who).vouch(doubtful)
     found = mem.as_agent("eng-b").vouch(doubtful)
-    assert (found.trust, found.priority, found.authority) == (
-        "reviewed",
-        "critical",
-        60,
-    )
-    assert [
-        entry.trust for entry in mem.as_agent("eng-b").read(priority="critical")
-    ] == ["reviewed"]
+    assert (found.trust, found.priority, found.authority) == ("reviewed", "critical", 60)
+    assert [entry.trust for entry in mem.as_agent("eng-b").read(priority="critical")] == [
+        "reviewed"
+    ]
     with pytest.raises(Conflict, match="no voucher"):
         mem.as_agent("eng-b").vouch(doubtful)
 
@@ -352,14 +327,9 @@ def test_what_is_made_of_doubtful_things_is_doubtful(mem, doubtful):
         "critical",
     )
     good = mem.as_agent("eng-b").append("good", "api/y")
+    assert mem.as_agent("eng-b").append("more", "api/y", derived_from=[good.id]).trust == "local"
     assert (
-        mem.as_agent("eng-b").append("more", "api/y", derived_from=[good.id]).trust
-        == "local"
-    )
-    assert (
-        mem.as_agent("eng-b")
-        .append("worse", "api/y", derived_from=[good.id, made.id])
-        .trust
+        mem.as_agent("eng-b").append("worse", "api/y", derived_from=[good.id, made.id]).trust
         == "unverified"
     )
 
@@ -450,16 +420,7 @@ def test_a_ruling_is_made_once(mem):
     ]
     found = together(*acts)
     assert sum(isinstance(each, Conflict) for each in found) == 7
-    assert (
-        len(
-            [
-                act
-                for act in mem.audit(entry=entry.id)
-                if act.kind in ("approve", "reject")
-            ]
-        )
-        == 1
-    )
+    assert len([act for act in mem.audit(entry=entry.id) if act.kind in ("approve", "reject")]) == 1
 
 
 def test_the_queue_is_bounded(mem):
@@ -487,9 +448,7 @@ def test_what_nobody_reviews_expires_and_makes_room(mem, clock):
     with pytest.raises(Conflict):
         mem.as_agent("lead").approve(entry.id)
     junior.append("next", "api/x")
-    assert [act.by for act in mem.audit(entry=entry.id) if act.kind == "reject"] == [
-        "log"
-    ]
+    assert [act.by for act in mem.audit(entry=entry.id) if act.kind == "reject"] == ["log"]
 
 
 def test_what_was_approved_counts_as_superseding_from_then_on(mem, me):
@@ -506,20 +465,7 @@ def test_what_was_approved_counts_as_superseding_from_then_on(mem, me):
 
 @pytest.mark.parametrize(
     "query",
-    [
-        "",
-        " ",
-        '"',
-        "*",
-        "(",
-        "a OR",
-        "NEAR(",
-        "-y",
-        "col:y",
-        "\0",
-        "'; drop table words",
-        "🧠",
-    ],
+    ["", " ", '"', "*", "(", "a OR", "NEAR(", "-y", "col:y", "\0", "'; drop table words", "🧠"],
 )
 def test_any_query_is_words(mem, me, query):
     me.append("text", "api/x")
@@ -531,9 +477,7 @@ def test_every_word_counts(mem, me):
     me.append("users", "api/y")
     assert [hit.namespace for hit in me.search("USERS endpoint")] == ["api/x", "api/y"]
     assert {hit.namespace for hit in me.search("users nothing")} == {"api/x", "api/y"}
-    assert [
-        hit.namespace for hit in me.search("users", namespace="api/y", limit=1)
-    ] == ["api/y"]
+    assert [hit.namespace for hit in me.search("users", namespace="api/y", limit=1)] == ["api/y"]
     with pytest.raises(InvalidEntry):
         me.search("users", namespace="../x")
 
@@ -562,9 +506,7 @@ def test_what_has_not_taken_effect_is_neither_closed_nor_filed(mem, act):
 
 
 def test_a_staged_entry_knows_when_it_was_received(mem):
-    mem.register(
-        synapse.Agent("novice", write=["api/*"], read=["api/*"], review_required=True)
-    )
+    mem.register(synapse.Agent("novice", write=["api/*"], read=["api/*"], review_required=True))
     agent_memory = mem.as_agent("novice")
     entry = agent_memory.append("mine", "api/x")
     assert (agent_memory.get(entry.id).at, agent_memory.get(entry.id).expires) == (
@@ -584,11 +526,7 @@ def test_since_is_a_phrase_or_a_datetime(mem, me, clock):
 
     assert bodies("today") == ["after"]
     assert bodies("yesterday") == ["after", "before"]
-    assert (
-        bodies(datetime(2026, 2, 5, tzinfo=UTC))
-        == bodies(datetime(2026, 2, 5))
-        == ["after"]
-    )
+    assert bodies(datetime(2026, 2, 5, tzinfo=UTC)) == bodies(datetime(2026, 2, 5)) == ["after"]
     assert bodies(date(2026, 2, 4)) == ["after", "before"]
     clock.set("2026-02-06T00:00:01Z")
     assert bodies("today") == [], "the page of a day is not kept beyond it"

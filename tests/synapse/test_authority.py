@@ -36,9 +36,7 @@ from synapse.model.kinds import More
 from synapse.model.settings import Settings
 from tests.examples import examples
 
-_SPEC = importlib.util.spec_from_file_location(
-    "oracle", Path(__file__).with_name("oracle.py")
-)
+_SPEC = importlib.util.spec_from_file_location("oracle", Path(__file__).with_name("oracle.py"))
 oracle = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(oracle)
 resolve = oracle.resolve
@@ -46,11 +44,7 @@ resolve = oracle.resolve
 SETTINGS = Settings()
 ENG = settled(
     Agent(
-        "eng-a",
-        department="backend",
-        teams=("red",),
-        read=("api/*",),
-        write=("api/*", "plans/*"),
+        "eng-a", department="backend", teams=("red",), read=("api/*",), write=("api/*", "plans/*")
     )
 )
 LEAD = settled(Agent("lead", role="project-lead", read=("api/*",), write=("api/*",)))
@@ -153,9 +147,7 @@ def test_the_longest_body_is_taken():
 
 def test_the_fields_of_a_kind_take_their_canonical_form():
     fact = draft("5 %", "knowledge", kind=kinds.FACT, more=More(categories=["a", "a"]))
-    assert check_form(fact).more == kinds.check(
-        kinds.FACT, "knowledge", fact.more, "info"
-    )
+    assert check_form(fact).more == kinds.check(kinds.FACT, "knowledge", fact.more, "info")
     assert check_form(fact).more != fact.more
 
 
@@ -198,9 +190,7 @@ def test_a_refusal_names_agent_namespace_and_what_is_allowed():
 
 
 def test_authority_follows_skills_and_flatness():
-    skilled = ENG._replace(
-        skills=(Skill("db", 90, ("api/db/*",)), Skill("ui", 20, ("api/ui",)))
-    )
+    skilled = ENG._replace(skills=(Skill("db", 90, ("api/db/*",)), Skill("ui", 20, ("api/ui",))))
     found = [
         admit(draft(namespace=name), skilled, SETTINGS).authority
         for name in ("api/db/x", "api/ui", "api/other")
@@ -208,16 +198,13 @@ def test_authority_follows_skills_and_flatness():
     assert found == [90, 20, 60]
     flat = SETTINGS._replace(flat=True)
     assert [
-        admit(draft(namespace="api/db"), agent, flat).authority
-        for agent in (skilled, LEAD)
+        admit(draft(namespace="api/db"), agent, flat).authority for agent in (skilled, LEAD)
     ] == [60, 60]
     assert admit(draft(), settled(Agent("cto", role="cto")), flat).authority == 100
 
 
 def test_an_unknown_author_is_heard_without_authority():
-    found = admit(
-        draft(author="stranger", priority="critical", claim="100"), None, SETTINGS
-    )
+    found = admit(draft(author="stranger", priority="critical", claim="100"), None, SETTINGS)
     assert (found.authority, found.trust, found.priority, found.claimed) == (
         0,
         "unverified",
@@ -227,21 +214,14 @@ def test_an_unknown_author_is_heard_without_authority():
     calm = admit(draft(author="stranger"), None, SETTINGS)
     assert (calm.priority, calm.claimed) == ("info", None)
     doubtful = admit(draft(priority="critical"), ENG, SETTINGS, trust="unverified")
-    assert (doubtful.authority, doubtful.priority, doubtful.claimed) == (
-        0,
-        "important",
-        "critical",
-    )
+    assert (doubtful.authority, doubtful.priority, doubtful.claimed) == (0, "important", "critical")
 
 
 def test_a_scope_of_team_is_the_author_s_teams_unless_it_names_one():
-    assert admit(draft(scope="team"), ENG, SETTINGS).addressees == (
-        "team:backend",
-        "team:red",
+    assert admit(draft(scope="team"), ENG, SETTINGS).addressees == ("team:backend", "team:red")
+    assert admit(draft(scope="team", addressees=("team:blue",)), ENG, SETTINGS).addressees == (
+        "team:blue",
     )
-    assert admit(
-        draft(scope="team", addressees=("team:blue",)), ENG, SETTINGS
-    ).addressees == ("team:blue",)
     for agent in (LEAD, None):
         with pytest.raises(InvalidEntry, match="in none"):
             admit(draft(scope="team", author="lead"), agent, SETTINGS)
@@ -252,10 +232,7 @@ def test_ttls_come_from_the_entry_the_topic_or_the_namespace():
     assert admit(draft(), ENG, SETTINGS).ttl == "30d"
     assert admit(draft(topic="plan"), ENG, SETTINGS).ttl == "90d"
     assert (
-        admit(
-            draft(), ENG, SETTINGS._replace(ttl=(("api/x", "1d"), ("api/*", "2d")))
-        ).ttl
-        == "1d"
+        admit(draft(), ENG, SETTINGS._replace(ttl=(("api/x", "1d"), ("api/*", "2d")))).ttl == "1d"
     )
 
 
@@ -345,8 +322,7 @@ def test_who_may_rule_on_an_entry(agent, target, allowed):
 
 
 @pytest.mark.parametrize(
-    ("agent", "own", "needed"),
-    [(LEAD, 81, 81), (LEAD._replace(authority=0), 0, 1)],
+    ("agent", "own", "needed"), [(LEAD, 81, 81), (LEAD._replace(authority=0), 0, 1)]
 )
 def test_a_refusal_to_rule_says_what_it_takes(agent, own, needed):
     with pytest.raises(Forbidden, match=f"it takes authority {needed} or more") as told:
@@ -377,10 +353,7 @@ def test_what_the_consolidation_made_wakes_nobody():
     made = entry(author=CONSOLIDATOR, priority="critical", tags=(MERGED,))
     assert is_merged(made) is True
     assert not wakes(made, ENG)
-    for other in (
-        made._replace(author="lead"),
-        made._replace(tags=()),
-    ):
+    for other in (made._replace(author="lead"), made._replace(tags=())):
         assert is_merged(other) is False
         assert wakes(other, ENG)
     assert is_merged(made._replace(trust="unverified")) is False
@@ -526,8 +499,7 @@ def test_wakes():
     assert not wakes(critical._replace(namespace="team/x"), ENG)
     assert not wakes(critical._replace(priority="important"), ENG)
     assert wakes(
-        critical._replace(priority="important"),
-        ENG._replace(notify=("critical", "important")),
+        critical._replace(priority="important"), ENG._replace(notify=("critical", "important"))
     )
     assert not wakes(critical, ENG._replace(notify=()))
 
@@ -541,10 +513,7 @@ def standing(*entries):
 
 def test_by_one_author_the_newer_replaces_the_older():
     found = standing(
-        entry(1, topic="t"),
-        entry(2, topic="t"),
-        entry(3, topic="other"),
-        entry(4, topic=None),
+        entry(1, topic="t"), entry(2, topic="t"), entry(3, topic="other"), entry(4, topic=None)
     )
     assert found.hidden == {1: NEVER}
     assert not found.disputed
@@ -564,13 +533,8 @@ def test_equals_are_in_dispute_and_both_shown():
 
 
 def test_a_lapsed_rival_is_none():
-    assert standing(entry(1, topic="t", expires=2), entry(2, "eng-b", topic="t")) == (
-        {},
-        {},
-    )
-    assert standing(
-        entry(1, "lead", 80, topic="t", expires=2), entry(2, topic="t")
-    ) == ({}, {})
+    assert standing(entry(1, topic="t", expires=2), entry(2, "eng-b", topic="t")) == ({}, {})
+    assert standing(entry(1, "lead", 80, topic="t", expires=2), entry(2, topic="t")) == ({}, {})
 
 
 def test_superseding_takes_effect_without_a_topic():
@@ -584,28 +548,16 @@ def test_two_that_supersede_the_same_one_are_rivals():
     old = entry(1)
     one = entry(2, "eng-b", replaces=("syn-1",))
     two = entry(3, "eng-c", replaces=("syn-1",))
-    assert standing(old, one, two) == (
-        {1: NEVER},
-        {2: frozenset({3}), 3: frozenset({2})},
-    )
-    assert standing(old, one, two._replace(authority=80)).hidden == {
-        1: NEVER,
-        2: NEVER - 1,
-    }
+    assert standing(old, one, two) == ({1: NEVER}, {2: frozenset({3}), 3: frozenset({2})})
+    assert standing(old, one, two._replace(authority=80)).hidden == {1: NEVER, 2: NEVER - 1}
 
 
 def test_a_dispute_ends_when_someone_above_supersedes_both_or_an_author_gives_in():
     one, two = entry(1, topic="t"), entry(2, "eng-b", topic="t")
     third = entry(3, "eng-c", topic="t", replaces=("syn-1", "syn-2"))
-    assert standing(one, two, third._replace(authority=80)) == (
-        {1: NEVER, 2: NEVER},
-        {},
-    )
+    assert standing(one, two, third._replace(authority=80)) == ({1: NEVER, 2: NEVER}, {})
     assert standing(one, two, third).disputed == {1: {2, 3}, 2: {1, 3}, 3: {1, 2}}
-    assert standing(one, two, entry(3, topic="t", replaces=("syn-1",))).disputed == {
-        2: {3},
-        3: {2},
-    }
+    assert standing(one, two, entry(3, topic="t", replaces=("syn-1",))).disputed == {2: {3}, 3: {2}}
     given_in = entry(3, replaces=("syn-1",))
     assert standing(one, two, given_in) == ({1: NEVER}, {})
 
@@ -614,14 +566,9 @@ def test_a_doubtful_name_buries_nothing():
     mine = entry(1, topic="t")
     forged = entry(2, authority=0, topic="t", trust="unverified")
     assert standing(mine, forged).hidden == {2: NEVER - 1}
-    assert standing(mine, forged._replace(replaces=("syn-1",), topic=None)).hidden == {
-        2: NEVER - 1
-    }
+    assert standing(mine, forged._replace(replaces=("syn-1",), topic=None)).hidden == {2: NEVER - 1}
     powerless = mine._replace(authority=0)
-    assert standing(powerless, forged._replace(replaces=("syn-1",))) == (
-        {},
-        {1: {2}, 2: {1}},
-    )
+    assert standing(powerless, forged._replace(replaces=("syn-1",))) == ({}, {1: {2}, 2: {1}})
 
 
 def test_who_was_outranked_comes_back_when_the_winner_goes():
@@ -629,18 +576,13 @@ def test_who_was_outranked_comes_back_when_the_winner_goes():
     high = entry(2, "lead", 80, topic="t", expires=NEVER)
     gone = entry(3, "lead", 80, topic="u", replaces=("syn-2",))
     assert standing(low, high, gone).hidden == {2: NEVER}
-    assert standing(low, high, gone._replace(topic="t", expires=500)).hidden == {
-        1: 500,
-        2: NEVER,
-    }
+    assert standing(low, high, gone._replace(topic="t", expires=500)).hidden == {1: 500, 2: NEVER}
 
 
 def test_an_entry_vouched_for_late_is_judged_at_its_own_place():
     older, newer = entry(1, topic="t"), entry(2, topic="t")
     effects = judge(older, (), (newer,), ())
-    assert [(effect.seq, effect.by, effect.until) for effect in effects] == [
-        (1, 2, NEVER)
-    ]
+    assert [(effect.seq, effect.by, effect.until) for effect in effects] == [(1, 2, NEVER)]
 
 
 stories = st.lists(
@@ -707,10 +649,7 @@ def test_nothing_is_lost_without_a_winner(story):
 
 def test_resolve_is_quick():
     chance = random.Random(1)
-    entries = [
-        entry(seq, chance.choice("abcd"), topic=f"t{seq % 200}")
-        for seq in range(1, 2_001)
-    ]
+    entries = [entry(seq, chance.choice("abcd"), topic=f"t{seq % 200}") for seq in range(1, 2_001)]
     assert len(resolve(entries).hidden) > 1_000
 
 

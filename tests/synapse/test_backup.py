@@ -57,9 +57,7 @@ def test_a_restored_workspace_is_the_same(mem, tmp_path):
                 open(f"{copy.store.root}/{name}") as other,
             ):
                 assert one.read() == other.read()
-        assert (
-            copy.as_agent("eng-a").append("goes on", "api/x").seq == taken.records + 1
-        )
+        assert copy.as_agent("eng-a").append("goes on", "api/x").seq == taken.records + 1
         assert copy.store.settings == mem.store.settings
 
 

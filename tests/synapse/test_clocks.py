@@ -115,18 +115,14 @@ def test_files_are_finished_behind_a_step(tmp_path):
         log._follow = follow
         clock.advance("10s")
         memory.store.look(force=True)
-        assert (
-            tmp_path / "ws" / "entries" / "projects" / "p" / f"{entry.id}.md"
-        ).exists()
+        assert (tmp_path / "ws" / "entries" / "projects" / "p" / f"{entry.id}.md").exists()
 
 
 # -- the rules, each against a history that is known ------------------------------------------------
 
 
 def _records(times):
-    return [
-        Record.new("x", "a", {})._replace(seq=n, at=at) for n, at in enumerate(times, 1)
-    ]
+    return [Record.new("x", "a", {})._replace(seq=n, at=at) for n, at in enumerate(times, 1)]
 
 
 def _stamped(clocks):
@@ -138,9 +134,7 @@ def _stamped(clocks):
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_a_clock_that_is_wrong_for_a_while_moves_nothing_by_more_than_it_was_wrong(
-    seed,
-):
+def test_a_clock_that_is_wrong_for_a_while_moves_nothing_by_more_than_it_was_wrong(seed):
     """Times as they truly were, a stretch of them stamped by a clock that is off."""
     draw = random.Random(seed)
     true, now = [], 1_800_000_000 * SECOND

@@ -3,14 +3,7 @@ import os
 import pytest
 
 import synapse
-from synapse import (
-    Forbidden,
-    InvalidEntry,
-    InvalidQuery,
-    NewerProtocol,
-    NotFound,
-    StoreError,
-)
+from synapse import Forbidden, InvalidEntry, InvalidQuery, NewerProtocol, NotFound, StoreError
 from synapse.model.agents import Agent
 from synapse.model.settings import PROTOCOL
 
@@ -71,15 +64,11 @@ def test_home_is_home(tmp_path, monkeypatch):
         assert mem.store.root == str(tmp_path / "team")
 
 
-@pytest.mark.parametrize(
-    "protocol", ["", f"protocol: {PROTOCOL - 1}\n", "protocol: synapse\n"]
-)
+@pytest.mark.parametrize("protocol", ["", f"protocol: {PROTOCOL - 1}\n", "protocol: synapse\n"])
 def test_a_workspace_of_the_version_before_opens(mem, root, protocol, clock):
     mem.as_agent("eng-a").append("text", "api/x")
     text = (root / "synapse.yaml").read_text(encoding="utf-8")
-    (root / "synapse.yaml").write_text(
-        text.replace("protocol: 1\n", protocol), encoding="utf-8"
-    )
+    (root / "synapse.yaml").write_text(text.replace("protocol: 1\n", protocol), encoding="utf-8")
     with synapse.open(str(root), clock=clock) as older:
         assert [entry.body for entry in older.as_agent("eng-a").read()] == ["text"]
         older.as_agent("eng-a").append("more", "api/x")
@@ -192,9 +181,7 @@ def test_verify_repair_rebuild(mem, root):
     assert mem.verify(report.head).ok
     path = root / f"entries/api/x/{entry.id}.md"
     path.write_text("forged", encoding="utf-8")
-    assert [problem.where for problem in mem.verify().problems] == [
-        f"entries/api/x/{entry.id}.md"
-    ]
+    assert [problem.where for problem in mem.verify().problems] == [f"entries/api/x/{entry.id}.md"]
     assert mem.as_agent("lead").get(entry.id).body == "text"
     assert mem.repair().ok
     assert "text" in path.read_text(encoding="utf-8")
@@ -217,9 +204,7 @@ def test_the_index_may_be_deleted_at_any_time(mem, root, clock):
     with synapse.open(str(root), clock=clock) as again:
         assert again.digest() == digest
         assert again.as_agent("lead").unread() == 0
-        assert (
-            again.as_agent("eng-a").append("again", "api/x", once="key").body == "text"
-        )
+        assert again.as_agent("eng-a").append("again", "api/x", once="key").body == "text"
         assert len(again.as_agent("eng-a").read()) == 1
 
 

@@ -48,9 +48,7 @@ def keys():
     return [crypto.new_key(name) for name in ("eng-a", "eng-b", "eng-c")]
 
 
-@pytest.mark.parametrize(
-    "vector", json.loads((VECTORS / "hpke.json").read_text())["vectors"]
-)
+@pytest.mark.parametrize("vector", json.loads((VECTORS / "hpke.json").read_text())["vectors"])
 def test_the_suite_is_that_of_rfc_9180(vector):
     suite = hpke.Suite(hpke.KEM.X25519, hpke.KDF.HKDF_SHA256, hpke.AEAD.AES_256_GCM)
     names = ("skRm", "pkRm", "info", "enc", "aad", "pt", "ct")
@@ -68,9 +66,7 @@ def test_our_vectors_open(vector):
     signer = KEYS[vector["signer"]].public if vector["signer"] else None
     assert sorted(crypto.recipients_of(vector["envelope"])) == vector["recipients"]
     for id in vector["recipients"]:
-        assert (
-            crypto.unseal(vector["envelope"], head, KEYS[id], signer) == vector["body"]
-        )
+        assert crypto.unseal(vector["envelope"], head, KEYS[id], signer) == vector["body"]
     shared = vector["envelope"], head, vector["share"], KEYS[vector["shared_with"]]
     assert crypto.unseal_shared(*shared, signer) == vector["body"]
 
@@ -200,9 +196,7 @@ def test_parts_of_two_envelopes_do_not_make_a_third(keys):
     _, reader, third = keys
     one = crypto.seal("one", HEAD, [reader.public], None)
     two = crypto.seal("two", HEAD, [third.public], None)
-    parts = [
-        crypto.base64.b64decode("".join(text.split("\n")[1:-1])) for text in (one, two)
-    ]
+    parts = [crypto.base64.b64decode("".join(text.split("\n")[1:-1])) for text in (one, two)]
     mixed = crypto._armoured(parts[0][:102] + parts[1][102:])
     for key in (reader, third):
         with pytest.raises(SealError):

@@ -17,9 +17,7 @@ def mem():
         mem.register(Agent("lead", role="cto"))
         mem.register(Agent("junior", write=("api/*",), review_required=True))
         me = mem.as_agent("eng-a")
-        first = me.append(
-            "Grüße 🧠\n\n---\nnot: front matter", "api/x", tags=["a"], topic="t"
-        )
+        first = me.append("Grüße 🧠\n\n---\nnot: front matter", "api/x", tags=["a"], topic="t")
         me.append("newer\u2028line", "api/x", supersedes=first.id)
         filed = me.append("filed away", "api/x")
         me.archive(filed.id)
@@ -60,9 +58,7 @@ def test_a_copy_is_the_same(mem, lines, kind, tmp_path):
         with synapse.open(address, clock=FrozenClock()) as again:
             assert again.digest() == mem.digest()
             assert [*again.export()] == lines
-            assert (
-                again.as_agent("eng-a").append("goes on", "api/x").seq == len(lines) + 1
-            )
+            assert again.as_agent("eng-a").append("goes on", "api/x").seq == len(lines) + 1
 
 
 def test_ids_go_on_behind_those_taken_over(mem, lines):
@@ -76,23 +72,16 @@ def test_ids_go_on_behind_those_taken_over(mem, lines):
 
 def test_ids_of_others_go_out_and_in_again(tmp_path):
     """By way of a log in memory, which must number its lines as the files did."""
-    with synapse.init(
-        str(tmp_path / "w"), clock=FrozenClock("2026-02-01T23:59:59Z")
-    ) as mem:
+    with synapse.init(str(tmp_path / "w"), clock=FrozenClock("2026-02-01T23:59:59Z")) as mem:
         mem.register(Agent("eng-a", read=("api/*",), write=("api/*",)))
         me = mem.as_agent("eng-a")
-        ids = (
-            "syn-65b2f0c4a1d3e5f607182930",
-            "syn-2026-02-01-007",
-            "syn-2026-01-31-005",
-        )
+        ids = ("syn-65b2f0c4a1d3e5f607182930", "syn-2026-02-01-007", "syn-2026-01-31-005")
         for id in (None, *ids, None):
             entry = me.append("text", "api/x")
             if id:
                 path = tmp_path / f"w/entries/api/x/{id}.md"
                 path.write_text(
-                    codec.render(entry._replace(id=id, body="dropped")),
-                    encoding="utf-8",
+                    codec.render(entry._replace(id=id, body="dropped")), encoding="utf-8"
                 )
         time.sleep(0.25)
         mem.store.refresh(force=True)
@@ -104,8 +93,7 @@ def test_ids_of_others_go_out_and_in_again(tmp_path):
             copy.import_(lines)
             assert [*copy.export()] == lines
             assert (
-                copy.as_agent("eng-a").append("more", "api/x").id
-                == me.append("more", "api/x").id
+                copy.as_agent("eng-a").append("more", "api/x").id == me.append("more", "api/x").id
             )
 
 
@@ -150,8 +138,7 @@ def test_an_export_goes_only_into_an_empty_workspace(mem, lines):
 @pytest.mark.parametrize("generation", ["A", "B", "C"])
 def test_entries_for_other_readers(mem, generation):
     found = [
-        json.loads(line)
-        for line in "".join(mem.export(generation)).removesuffix("\n").split("\n")
+        json.loads(line) for line in "".join(mem.export(generation)).removesuffix("\n").split("\n")
     ]
     texts = [each["content"] if generation == "C" else each["text"] for each in found]
     assert len(found) == 4

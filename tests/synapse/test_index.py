@@ -24,9 +24,7 @@ from synapse.system.lock import Lock
 from synapse.testing import FrozenClock
 from tests.examples import examples
 
-_SPEC = importlib.util.spec_from_file_location(
-    "oracle", Path(__file__).with_name("oracle.py")
-)
+_SPEC = importlib.util.spec_from_file_location("oracle", Path(__file__).with_name("oracle.py"))
 oracle = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(oracle)
 resolve = oracle.resolve
@@ -44,15 +42,10 @@ ENTRY = st.tuples(
 )
 WAIT = st.tuples(st.just("wait"), st.sampled_from(("30m", "90m", "1d")))
 FILE = st.tuples(
-    st.sampled_from(("archive", "restore")),
-    st.sets(st.integers(0, 14), min_size=1, max_size=2),
+    st.sampled_from(("archive", "restore")), st.sets(st.integers(0, 14), min_size=1, max_size=2)
 )
-RULE = st.tuples(
-    st.sampled_from(("resolve", "approve", "reject", "vouch")), st.integers(0, 14)
-)
-STAGED = st.tuples(
-    st.just("staged"), st.sampled_from([*RANKS]), st.sampled_from((None, "t"))
-)
+RULE = st.tuples(st.sampled_from(("resolve", "approve", "reject", "vouch")), st.integers(0, 14))
+STAGED = st.tuples(st.just("staged"), st.sampled_from([*RANKS]), st.sampled_from((None, "t")))
 SHOWN = st.tuples(st.just("shown"), st.sampled_from([*RANKS]))
 AGENT = st.tuples(
     st.just("agent"),
@@ -102,15 +95,11 @@ class Story:
         self._append(entry._replace(authority=rank, trust=trust))
 
     def staged(self, author, topic):
-        entry = Entry(
-            "", author, "", "api/x", "info", "waits", "30d", topic=topic, staged=True
-        )
+        entry = Entry("", author, "", "api/x", "info", "waits", "30d", topic=topic, staged=True)
         self._append(entry._replace(authority=RANKS[author]), key="staging")
 
     def _append(self, entry, key=None):
-        self.ids.append(
-            self.log.append(Record.new("entry", entry.author, {}, entry, key=key)).id
-        )
+        self.ids.append(self.log.append(Record.new("entry", entry.author, {}, entry, key=key)).id)
 
     def wait(self, span):
         self.clock.advance(span)
@@ -133,15 +122,11 @@ class Story:
         self.log.append(Record.new("shown", agent, {"cursor": len(self.log.records)}))
 
     def agent(self, id, how):
-        self.log.append(
-            Record.new("agent", "operator", {"agent": Agent(id)._asdict(), "how": how})
-        )
+        self.log.append(Record.new("agent", "operator", {"agent": Agent(id)._asdict(), "how": how}))
 
     def void(self, place):
         if self.log.records:
-            self.log.append(
-                Record.new("void", "log", {"seq": place % len(self.log.records) + 1})
-            )
+            self.log.append(Record.new("void", "log", {"seq": place % len(self.log.records) + 1}))
 
     # -- what the index says -----------------------------------------------------------------------
 
@@ -169,9 +154,7 @@ def expected(entries, now):
         if e.expires > now and hidden.get(e.seq, 0) <= now and not e.archived
     }
     return {
-        e.id: frozenset(
-            live[peer].id for peer in disputes.get(e.seq, ()) if peer in live
-        )
+        e.id: frozenset(live[peer].id for peer in disputes.get(e.seq, ()) if peer in live)
         for e in live.values()
     }
 
@@ -193,17 +176,13 @@ def test_what_is_archived_hides_nothing_and_what_is_restored_hides_again(acts, f
     story = Story().tell(acts)
     before = story.live(story.clock.at + 1_000)
     story.tell(filing)
-    assert story.live(story.clock.at + 1_000) == expected(
-        story.every(), story.clock.at + 1_000
-    )
+    assert story.live(story.clock.at + 1_000) == expected(story.every(), story.clock.at + 1_000)
     if story.ids:
         story.log.restore(story.ids, "c", "all of them")
     assert story.live(story.clock.at + 1_000) == before
 
 
-EVERYTHING = st.lists(
-    ENTRY | ENTRY | WAIT | FILE | RULE | STAGED | SHOWN | AGENT, max_size=20
-)
+EVERYTHING = st.lists(ENTRY | ENTRY | WAIT | FILE | RULE | STAGED | SHOWN | AGENT, max_size=20)
 
 
 @given(EVERYTHING, st.integers(1, 5))
@@ -244,10 +223,7 @@ def test_counts_that_are_kept_are_what_a_look_at_every_entry_finds(acts, step, h
     for start in range(0, len(acts), step):
         index = story.tell(acts[start : start + step]).index
         now = story.clock.at + hours * 3_600_000_000
-        for wanted in (
-            Filter(limit=None),
-            Filter(("critical",), ("api/x",), limit=None),
-        ):
+        for wanted in (Filter(limit=None), Filter(("critical",), ("api/x",), limit=None)):
             for agent in READERS:
                 seen = index.current.page(agent, wanted, now)
                 assert index.current.count(agent, wanted, now) == len(seen)
@@ -294,9 +270,7 @@ def test_files_and_memory_derive_the_same(tmp_path_factory, acts):
 def test_what_was_vouched_for_does_not_come_back_from_its_grave():
     story = Story()
     story.tell([("entry", "a", "unverified", "api/x", None, set(), "30d", ("all",))])
-    story.tell(
-        [("entry", "c", "local", "api/x", None, {0}, "30d", ("all",)), ("vouch", 0)]
-    )
+    story.tell([("entry", "c", "local", "api/x", None, {0}, "30d", ("all",)), ("vouch", 0)])
     assert [*story.live(story.clock.at)] == [story.ids[1]]
     story.tell(
         [
@@ -327,9 +301,7 @@ def test_a_page_of_more_than_the_cache_holds():
     index = story.index
     newest = index.current.page(None, Filter(), story.clock.at)
     everything = index.current.page(None, Filter(limit=None), story.clock.at)
-    assert [entry.body for entry in everything] == [
-        str(n) for n in reversed(range(4_200))
-    ]
+    assert [entry.body for entry in everything] == [str(n) for n in reversed(range(4_200))]
     assert everything[:50] == newest
     assert len(index.current.entries) <= 4_200
 
@@ -347,18 +319,14 @@ def test_an_index_of_another_version_is_built_again(tmp_path):
 
 def test_a_damaged_index_says_that_it_is_derived_again(tmp_path):
     path = tmp_path / "brain.db"
-    path.write_bytes(
-        b"no database at all, and longer than a header of sixteen bytes" * 100
-    )
+    path.write_bytes(b"no database at all, and longer than a header of sixteen bytes" * 100)
     with pytest.raises(IndexDamaged, match="derived again"):
         Database(str(path))
 
 
 def test_a_log_that_was_cut_is_noticed():
     """An index that has seen more than the log holds starts over."""
-    story = Story().tell(
-        [("entry", "a", "local", "api/x", None, set(), "30d", ("all",))] * 3
-    )
+    story = Story().tell([("entry", "a", "local", "api/x", None, set(), "30d", ("all",))] * 3)
     assert len(story.every()) == 3
     story.log.records.pop()
     assert len(story.every()) == 2
@@ -367,8 +335,7 @@ def test_a_log_that_was_cut_is_noticed():
 def test_statements_are_named_once_and_whole():
     statements = load_sql("queries.sql")
     with open(
-        Index.__init__.__code__.co_filename.replace("index.py", "queries.sql"),
-        encoding="utf-8",
+        Index.__init__.__code__.co_filename.replace("index.py", "queries.sql"), encoding="utf-8"
     ) as file:
         names = [line for line in file if line.startswith("-- name: ")]
     assert len(names) == len(set(names)) == len(statements)
@@ -385,15 +352,7 @@ def test_statements_are_named_once_and_whole():
         "digests",
     }
     for text in statements.values():
-        for fragment in (
-            "live",
-            "seen",
-            "heard",
-            "asked",
-            "stands",
-            "standing",
-            "wanted",
-        ):
+        for fragment in ("live", "seen", "heard", "asked", "stands", "standing", "wanted"):
             assert "{" + fragment + "}" not in text
         assert {part.partition("}")[0] for part in text.split("{")[1:]} <= lists
 

@@ -70,9 +70,7 @@ time.sleep(60)
 def root(tmp_path):
     path = str(tmp_path / "ws")
     with synapse.init(path) as memory:
-        memory.register(
-            Agent("eng", read=["api/*", "blockers/*"], write=["api/*", "blockers/*"])
-        )
+        memory.register(Agent("eng", read=["api/*", "blockers/*"], write=["api/*", "blockers/*"]))
         memory.register(Agent("lead", role="project-lead", read=["*"], write=["*"]))
     return path
 
@@ -154,9 +152,7 @@ async def over_http(address, token=None, mode="auto", handler=None):
     async with (
         httpx2.AsyncClient(headers=headers, timeout=30, verify=PLAIN) as http,
         Client(
-            streamable_http_client(address, http_client=http),
-            mode=mode,
-            message_handler=handler,
+            streamable_http_client(address, http_client=http), mode=mode, message_handler=handler
         ) as connected,
     ):
         yield connected
@@ -167,9 +163,7 @@ async def writer(root):
     """Another process that writes as the lead, an entry for each call."""
     pipe = asyncio.subprocess.PIPE
     words = [sys.executable, "-c", WRITER, str(root)]
-    process = await asyncio.create_subprocess_exec(
-        *words, stdin=pipe, stdout=pipe, env=clean()
-    )
+    process = await asyncio.create_subprocess_exec(*words, stdin=pipe, stdout=pipe, env=clean())
 
     async def write(namespace, body):
         process.stdin.write(f"{namespace} {body}\n".encode())
@@ -191,9 +185,7 @@ def gone(pid, seconds=60):
 
 def alive(pid):
     try:
-        return (
-            Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-        )
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
 
@@ -223,9 +215,7 @@ def test_the_tools_are_these():
         "claim", "report_blocker",
     ]  # fmt: skip
     assert [tool.name for tool in offer(["read", "append"])] == ["append", "read"]
-    assert all(
-        tool.name.startswith(("cortex_", "atom_")) for tool in offer(compat="cortex")
-    )
+    assert all(tool.name.startswith(("cortex_", "atom_")) for tool in offer(compat="cortex"))
     with pytest.raises(
         InvalidEntry, match=r"no tool reed; there are memory_search, .*report_blocker"
     ):
@@ -241,8 +231,7 @@ def test_the_words_of_the_tools_fit_what_they_take():
     for tool in offer():
         more = {"project"} if tool.name == "report_blocker" else set()
         assert (
-            tool.schema["properties"].keys()
-            == known[tool.name].schema["properties"].keys() | more
+            tool.schema["properties"].keys() == known[tool.name].schema["properties"].keys() | more
         )
         assert tool.schema.get("required") == known[tool.name].schema.get("required")
     assert "claim" not in instructions(offer(["read", "memory_search"]))
@@ -268,12 +257,7 @@ def test_the_words_of_the_tools_fit_what_they_take():
 )
 def test_a_mistake_at_the_start_is_told(command, root, words, told):
     done = subprocess.run(
-        command(root, *words),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env=clean(),
-        input="",
+        command(root, *words), capture_output=True, text=True, timeout=60, env=clean(), input=""
     )
     assert done.returncode in (3, 64), done.stderr
     assert told in done.stderr
@@ -283,12 +267,7 @@ def test_a_mistake_at_the_start_is_told(command, root, words, told):
 
 def test_whose_memory_it_is_must_be_said(command, root):
     done = subprocess.run(
-        command(root, agent=None),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env=clean(),
-        input="",
+        command(root, agent=None), capture_output=True, text=True, timeout=60, env=clean(), input=""
     )
     assert (done.returncode, done.stdout) == (64, "")
     assert "missing --agent AGENT (or set SYNAPSE_AGENT)" in done.stderr
@@ -309,37 +288,20 @@ def test_every_tool_is_called(command, root, revision):
             names = [tool.name for tool in (await me.list_tools()).tools]
             assert names == [tool.name for tool in offer()]
             stored = text(
-                await call(
-                    me, "append", namespace="api/users", body="use v2", topic="users"
-                )
+                await call(me, "append", namespace="api/users", body="use v2", topic="users")
             )
             id = stored.split()[2]
             assert "use v2" in text(await call(me, "read", id=id))
             assert "use v2" in text(await call(me, "memory_search", query="users v2"))
             kept = text(
-                await call(
-                    me,
-                    "memory_remember",
-                    fact="the sandbox resets at noon",
-                    scope="agent",
-                )
+                await call(me, "memory_remember", fact="the sandbox resets at noon", scope="agent")
             )
             assert "Kept as fact_" in kept
-            assert "Forgot" in text(
-                await call(me, "memory_forget", fact_id=kept.split()[2])
-            )
-            assert "use v2" in text(
-                await call(me, "briefing", task="the users page", budget=500)
-            )
-            assert "is yours until" in text(
-                await call(me, "claim", work="users page", minutes=5)
-            )
-            assert "Released" in text(
-                await call(me, "claim", work="users page", release=True)
-            )
-            blocked = await call(
-                me, "report_blocker", text="there is no key", project="web"
-            )
+            assert "Forgot" in text(await call(me, "memory_forget", fact_id=kept.split()[2]))
+            assert "use v2" in text(await call(me, "briefing", task="the users page", budget=500))
+            assert "is yours until" in text(await call(me, "claim", work="users page", minutes=5))
+            assert "Released" in text(await call(me, "claim", work="users page", release=True))
+            blocked = await call(me, "report_blocker", text="there is no key", project="web")
             assert "blockers/web" in text(blocked)
             with synapse.open(root) as memory:
                 from synapse.mail.mailbox import Mail
@@ -349,19 +311,13 @@ def test_every_tool_is_called(command, root, revision):
                 )
             inbox = text(await call(me, "inbox"))
             assert all(
-                word in inbox
-                for word in (sent.entry.id, "Fees", "> Which fee?", sent.thread)
+                word in inbox for word in (sent.entry.id, "Fees", "> Which fee?", sent.thread)
             )
             assert text(await call(me, "inbox")) == "No unread messages."
-            assert sent.thread in text(
-                await call(me, "send", re=sent.entry.id, body="0.1 %")
-            )
-            assert "agent:lead" in text(
-                await call(me, "send", to="lead", body="done", subject="S")
-            )
+            assert sent.thread in text(await call(me, "send", re=sent.entry.id, body="0.1 %"))
+            assert "agent:lead" in text(await call(me, "send", to="lead", body="done", subject="S"))
             assert (
-                text(await call(me, "ack", ids=[sent.entry.id]))
-                == f"Acknowledged {sent.entry.id}."
+                text(await call(me, "ack", ids=[sent.entry.id])) == f"Acknowledged {sent.entry.id}."
             )
         with synapse.open(root) as memory:
             waiting = Mail(memory.as_agent("lead")).inbox()
@@ -396,13 +352,9 @@ def answers(service, revision, **more):
     asked.insert(1, {"jsonrpc": "2.0", "method": "notifications/initialized"})
     pipe, words = subprocess.PIPE, [sys.executable, "-c", service]
     with subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe) as server:
-        server.stdin.writelines(
-            json.dumps(message).encode() + b"\n" for message in asked
-        )
+        server.stdin.writelines(json.dumps(message).encode() + b"\n" for message in asked)
         server.stdin.flush()
-        said = [
-            json.loads(server.stdout.readline()) for message in asked if "id" in message
-        ]
+        said = [json.loads(server.stdout.readline()) for message in asked if "id" in message]
         rest, told = server.communicate(timeout=60)
     assert (server.returncode, rest) == (0, b""), told
     return sorted(said, key=lambda answer: answer["id"]), b"with the SDK" in told
@@ -470,10 +422,7 @@ def test_resources_and_the_prompt(command, root, revision):
             assert "use v2" in told
             assert "secret" not in told
             assert (
-                "use v2"
-                in (await me.read_resource(f"synapse://entry/{seen.id}"))
-                .contents[0]
-                .text
+                "use v2" in (await me.read_resource(f"synapse://entry/{seen.id}")).contents[0].text
             )
             for uri in (
                 "synapse://view/lead", "synapse://view/operator", f"synapse://entry/{hidden.id}", "synapse://view/",
@@ -494,8 +443,7 @@ def test_resources_and_the_prompt(command, root, revision):
                 with pytest.raises(MCPError):
                     await me.get_prompt(name, given)
             assert (
-                "use v2"
-                in (await me.read_resource("synapse://view/eng")).contents[0].text
+                "use v2" in (await me.read_resource("synapse://view/eng")).contents[0].text
             )  # it goes on
 
     run(body())
@@ -516,17 +464,9 @@ def test_the_operator_sees_every_view(command, root):
             memory.as_agent("lead").append("the secret", "vault/x", priority="critical")
         async with client(command(root, agent="operator")) as me:
             uris = [str(each.uri) for each in (await me.list_resources()).resources]
-            assert uris == [
-                f"synapse://view/{name}" for name in ("operator", "eng", "lead")
-            ]
-            assert (
-                "secret"
-                in (await me.read_resource("synapse://view/lead")).contents[0].text
-            )
-            assert (
-                "secret"
-                not in (await me.read_resource("synapse://view/eng")).contents[0].text
-            )
+            assert uris == [f"synapse://view/{name}" for name in ("operator", "eng", "lead")]
+            assert "secret" in (await me.read_resource("synapse://view/lead")).contents[0].text
+            assert "secret" not in (await me.read_resource("synapse://view/eng")).contents[0].text
             assert (await call(me, "append", namespace="api/x", body="b")).is_error
 
     run(body())
@@ -541,10 +481,7 @@ def test_older_names_are_served(command, root):
             )
             assert "cache" in text(await call(me, "cortex_stm"))
         async with client(command(root, "--tools", "read,append")) as me:
-            assert [tool.name for tool in (await me.list_tools()).tools] == [
-                "append",
-                "read",
-            ]
+            assert [tool.name for tool in (await me.list_tools()).tools] == ["append", "read"]
             with pytest.raises(MCPError, match="there is no tool 'claim'"):
                 await call(me, "claim", work="w")
 
@@ -553,26 +490,16 @@ def test_older_names_are_served(command, root):
 
 def test_a_run_is_acted_for(command, root):
     with synapse.open(root) as memory:
-        fields = {
-            "run": "r",
-            "epoch": 3,
-            "state": "running",
-            "agent": "eng",
-            "project": "shop",
-        }
+        fields = {"run": "r", "epoch": 3, "state": "running", "agent": "eng", "project": "shop"}
         memory.store.log.append(Record.new("run", "eng", fields, key="run:r"))
 
     async def body():
         async with client(command(root, "--run", "r")) as me:
-            assert "blockers/shop" in text(
-                await call(me, "report_blocker", text="no key")
-            )
+            assert "blockers/shop" in text(await call(me, "report_blocker", text="no key"))
         async with client(command(root, "--run", "other")) as me:
             assert "there is no run other" in text(await call(me, "read"))
         async with client(command(root, "--run", "r", agent="lead")) as me:
-            assert "run r is eng's" in text(
-                await call(me, "append", namespace="api/x", body="b")
-            )
+            assert "run r is eng's" in text(await call(me, "append", namespace="api/x", body="b"))
 
     run(body())
 
@@ -586,9 +513,7 @@ def test_no_argument_makes_anybody_another(command, root):
     async def body():
         async with client(command(root)) as me:
             for name in ("agent", "from", "author", "as", "run", "seat"):
-                answer = await call(
-                    me, "append", namespace="api/x", body="b", **{name: "lead"}
-                )
+                answer = await call(me, "append", namespace="api/x", body="b", **{name: "lead"})
                 assert answer.is_error
                 assert f"takes no '{name}'" in text(answer)
             meta = {"agent": "lead", "synapse/agent": "lead", "from": "lead"}
@@ -603,22 +528,18 @@ def test_no_argument_makes_anybody_another(command, root):
 
     run(body())
     with synapse.open(root) as memory:
-        assert {
-            entry.author for entry in memory.as_agent("lead").read(namespace="api/x")
-        } == {"eng"}
+        assert {entry.author for entry in memory.as_agent("lead").read(namespace="api/x")} == {
+            "eng"
+        }
 
 
 def test_a_run_is_its_own_agent_alone(command, root):
     words = command(root, agent="lead")
     env = clean(SYNAPSE_RUN="r", SYNAPSE_AGENT="eng")
-    done = subprocess.run(
-        words, capture_output=True, text=True, timeout=60, env=env, input=""
-    )
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, env=env, input="")
     assert (done.returncode, done.stdout) == (4, "")
     words = command(root, "--token-file", "t", "--new-token", "lead", agent=None)
-    done = subprocess.run(
-        words, capture_output=True, text=True, timeout=60, env=env, input=""
-    )
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, env=env, input="")
     assert (done.returncode, done.stdout) == (4, "")
 
 
@@ -629,12 +550,8 @@ def test_two_tokens_are_two_agents(command, root, tmp_path, revision):
     async def body():
         tokens = {}
         for agent in ("eng", "lead"):
-            words = command(
-                root, "--token-file", str(path), "--new-token", agent, agent=None
-            )
-            made = subprocess.run(
-                words, capture_output=True, text=True, timeout=60, env=clean()
-            )
+            words = command(root, "--token-file", str(path), "--new-token", agent, agent=None)
+            made = subprocess.run(words, capture_output=True, text=True, timeout=60, env=clean())
             tokens[agent] = made.stdout.strip()
             assert digest(tokens[agent]) in path.read_text()
             assert tokens[agent] not in path.read_text()
@@ -649,24 +566,12 @@ def test_two_tokens_are_two_agents(command, root, tmp_path, revision):
             assert eng.protocol_version == revision
             await call(eng, "append", namespace="api/x", body="by eng")
             stored = text(
-                await call(
-                    lead,
-                    "append",
-                    namespace="vault/x",
-                    body="by lead",
-                    priority="critical",
-                )
+                await call(lead, "append", namespace="vault/x", body="by lead", priority="critical")
             )
             id = stored.split()[2]
             assert (await call(eng, "read", id=id)).is_error
-            assert (
-                "by lead"
-                not in (await eng.read_resource("synapse://view/eng")).contents[0].text
-            )
-            assert (
-                "by lead"
-                in (await lead.read_resource("synapse://view/lead")).contents[0].text
-            )
+            assert "by lead" not in (await eng.read_resource("synapse://view/eng")).contents[0].text
+            assert "by lead" in (await lead.read_resource("synapse://view/lead")).contents[0].text
             for me, uri in (
                 (eng, "synapse://view/lead"),
                 (lead, "synapse://view/eng"),
@@ -675,18 +580,13 @@ def test_two_tokens_are_two_agents(command, root, tmp_path, revision):
                 with pytest.raises(MCPError):
                     await me.read_resource(uri)
         with synapse.open(root) as memory:
-            found = {
-                entry.body: entry.author for entry in memory.as_agent("lead").read()
-            }
+            found = {entry.body: entry.author for entry in memory.as_agent("lead").read()}
             assert found == {"by eng": "eng", "by lead": "lead"}
 
     run(body())
 
 
-HEADERS = {
-    "accept": "application/json, text/event-stream",
-    "content-type": "application/json",
-}
+HEADERS = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
 HELLO = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -710,9 +610,7 @@ def test_who_has_no_token_is_turned_away(command, root, tmp_path):
 
             async def status(token, body=HELLO, **headers):
                 bearer = {} if token is None else {"authorization": f"Bearer {token}"}
-                return await http.post(
-                    address, json=body, headers=HEADERS | bearer | headers
-                )
+                return await http.post(address, json=body, headers=HEADERS | bearer | headers)
 
             for wrong in (None, "x", token[:-1], digest(token), token.upper()):
                 answer = await status(wrong)
@@ -726,9 +624,7 @@ def test_who_has_no_token_is_turned_away(command, root, tmp_path):
             # another's session
             assert (await status(other, LIST, **session)).status_code == 404
             assert (await status(token, host="evil.example")).status_code == 421
-            assert (
-                await status(token, origin="http://evil.example")
-            ).status_code == 403
+            assert (await status(token, origin="http://evil.example")).status_code == 403
             lines = path.read_text().splitlines(keepends=True)
             path.write_text(lines[1])
             # ended with its line
@@ -749,19 +645,13 @@ def test_without_tokens_the_host_is_checked_too(command, root):
             httpx2.AsyncClient(verify=PLAIN) as http,
         ):
             assert address.startswith("http://127.0.0.1:")
-            assert (
-                await http.post(address, json=HELLO, headers=HEADERS)
-            ).status_code == 200
+            assert (await http.post(address, json=HELLO, headers=HEADERS)).status_code == 200
             evil = HEADERS | {"host": "evil.example"}
-            assert (
-                await http.post(address, json=HELLO, headers=evil)
-            ).status_code == 421
+            assert (await http.post(address, json=HELLO, headers=evil)).status_code == 421
             huge = await http.post(address, content=b"[" * 5_000_000, headers=HEADERS)
             assert huge.status_code == 413
             async with over_http(address) as me:
-                assert "Stored" in text(
-                    await call(me, "append", namespace="api/x", body="b")
-                )
+                assert "Stored" in text(await call(me, "append", namespace="api/x", body="b"))
 
     run(body())
 
@@ -823,28 +713,17 @@ def test_identity_is_asked_with_each_request(mem, mode):
     ]
 
 
-@pytest.mark.parametrize(
-    "name", ["claudecode/toolUseId", "callId", "synapse/idempotency_key"]
-)
+@pytest.mark.parametrize("name", ["claudecode/toolUseId", "callId", "synapse/idempotency_key"])
 def test_a_retry_of_a_call_writes_nothing(mem, name):
     async def body():
         async with Client(build(lambda caller: mem.as_agent("eng"), offer())) as me:
             meta = {name: "call-1"}
-            first = text(
-                await call(me, "append", meta=meta, namespace="api/x", body="once")
-            )
+            first = text(await call(me, "append", meta=meta, namespace="api/x", body="once"))
             assert (
-                text(
-                    await call(me, "append", meta=meta, namespace="api/x", body="once")
-                )
-                == first
+                text(await call(me, "append", meta=meta, namespace="api/x", body="once")) == first
             )
             await call(
-                me,
-                "append",
-                meta=meta,
-                namespace="api/x",
-                body="another call with the same id",
+                me, "append", meta=meta, namespace="api/x", body="another call with the same id"
             )
             await call(me, "append", namespace="api/x", body="no id")
             await call(me, "append", namespace="api/x", body="no id")
@@ -891,9 +770,7 @@ def test_what_a_caller_says_of_its_call():
         Caller(meta={"callId": "c"}, started="s2").once("append", {"a": 1}),
     }
     assert len(keys) == 6
-    assert codex.once("append", {"a": "\ud800"}) != codex.once(
-        "append", {"a": "\ud801"}
-    )
+    assert codex.once("append", {"a": "\ud800"}) != codex.once("append", {"a": "\ud801"})
 
 
 # -- changes ---------------------------------------------------------------------------------------
@@ -924,9 +801,7 @@ async def listening(me, heard):
         await subscribe(me, VIEW)
         yield
         return
-    async with me.listen(
-        resource_subscriptions=[VIEW, "synapse://view/lead"]
-    ) as changes:
+    async with me.listen(resource_subscriptions=[VIEW, "synapse://view/lead"]) as changes:
         assert changes.honored.resource_subscriptions == [VIEW]
 
         async def forward():
@@ -966,9 +841,7 @@ def test_what_another_process_writes_is_told(command, root, transport, revision,
             seen = ""
             while f"burst {many - 1}." not in seen:
                 assert await asyncio.wait_for(heard.get(), 20) == VIEW
-                seen = (
-                    (await me.read_resource(VIEW, cache_mode="bypass")).contents[0].text
-                )
+                seen = (await me.read_resource(VIEW, cache_mode="bypass")).contents[0].text
             assert all(f"burst {number}." in seen for number in range(many))
 
     run(body())
@@ -982,10 +855,7 @@ def test_what_cannot_be_seen_is_not_told(command, root):
         heard.append(str(message.params.uri))
 
     async def body():
-        async with (
-            writer(root) as write,
-            client(command(root), "legacy", handler) as me,
-        ):
+        async with writer(root) as write, client(command(root), "legacy", handler) as me:
             seen = await write("api/x", "seen")
             hidden = await write("vault/x", "hidden")
             with pytest.raises(MCPError, match="there is no entry"):
@@ -1095,9 +965,7 @@ def test_wrong_types_and_hostile_texts_are_answers(command, root, mode):
             ):  # fmt: skip
                 answer = await me.call_tool(tool, given)
                 assert answer.is_error, (tool, given)
-            huge = await me.call_tool(
-                "append", {"namespace": "api/x", "body": "line\n" * 200_000}
-            )
+            huge = await me.call_tool("append", {"namespace": "api/x", "body": "line\n" * 200_000})
             assert huge.is_error or "Stored" in text(huge)
             marked = "ignore all <|im_start|> \u202e\x1b[31m\ufeff text"
             assert not (
@@ -1133,9 +1001,7 @@ def test_nothing_on_the_line_ends_the_server(root):
         json.dumps(LIST | {"id": "last"}).encode(),
     ]
     words, pipe = cold(root), subprocess.PIPE
-    with subprocess.Popen(
-        words, stdin=pipe, stdout=pipe, stderr=pipe, env=clean()
-    ) as server:
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, env=clean()) as server:
         for line in lines:
             server.stdin.write(line + b"\n")
         server.stdin.flush()
@@ -1163,9 +1029,7 @@ def test_a_workspace_may_come_later(command, tmp_path):
             assert "eng" in text(await call(me, "read"))  # nobody has registered it
             with synapse.open(root) as memory:
                 memory.register(Agent("eng", read=["api/*"], write=["api/*"]))
-            assert "Stored" in text(
-                await call(me, "append", namespace="api/x", body="b")
-            )
+            assert "Stored" in text(await call(me, "append", namespace="api/x", body="b"))
 
     run(body())
 
@@ -1181,9 +1045,7 @@ def test_where_nothing_may_be_written_reading_works(root, tmp_path):
     probe = [*words[:5], "--version"]
     tried = subprocess.run(probe, capture_output=True, timeout=60, env=clean())
     if tried.returncode == 77:
-        pytest.skip(
-            "this system has no Landlock to take the right to write from a process"
-        )
+        pytest.skip("this system has no Landlock to take the right to write from a process")
 
     async def body():
         async with client(words, "legacy") as me:
@@ -1195,10 +1057,7 @@ def test_where_nothing_may_be_written_reading_works(root, tmp_path):
             refused = await call(me, "append", namespace="api/x", body="b")
             assert refused.is_error
             assert "cannot be written here" in text(refused)
-            assert (
-                "use v2"
-                in (await me.read_resource("synapse://view/eng")).contents[0].text
-            )
+            assert "use v2" in (await me.read_resource("synapse://view/eng")).contents[0].text
 
     run(body())
 
@@ -1209,10 +1068,7 @@ def test_where_nothing_may_be_written_reading_works(root, tmp_path):
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_a_client_that_dies_leaves_no_server(root, how):
     with subprocess.Popen(
-        [sys.executable, "-c", HOST, *cold(root)],
-        stdout=subprocess.PIPE,
-        text=True,
-        env=clean(),
+        [sys.executable, "-c", HOST, *cold(root)], stdout=subprocess.PIPE, text=True, env=clean()
     ) as host:
         pid = int(host.stdout.readline())
         assert alive(pid)
@@ -1224,9 +1080,7 @@ def test_a_client_that_dies_leaves_no_server(root, how):
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_a_server_ends_when_it_is_told_though_its_client_stays(root, how):
     pipe = subprocess.PIPE
-    with subprocess.Popen(
-        cold(root), stdin=pipe, stdout=pipe, stderr=pipe, env=clean()
-    ) as server:
+    with subprocess.Popen(cold(root), stdin=pipe, stdout=pipe, stderr=pipe, env=clean()) as server:
         server.stdin.write(json.dumps(HELLO).encode() + b"\n")
         server.stdin.flush()
         assert json.loads(server.stdout.readline())["id"] == 1

@@ -24,12 +24,7 @@ AGENTS = [
 
 
 def entry(author="lead", **more):
-    fields = {
-        "namespace": "api/x",
-        "priority": "critical",
-        "body": "text",
-        "ttl": "7d",
-    } | more
+    fields = {"namespace": "api/x", "priority": "critical", "body": "text", "ttl": "7d"} | more
     return Entry("syn-1", author, "", **fields)
 
 
@@ -38,9 +33,7 @@ def mem(clock):
     with synapse.open("memory:", clock=clock) as mem:
         mem.register(Agent("eng-a", read=("api/*",), write=("api/*", "vault/*")))
         mem.register(Agent("eng-b", read=("api/*",), write=("api/*", "vault/*")))
-        mem.register(
-            Agent("junior", read=("api/*",), write=("api/*",), review_required=True)
-        )
+        mem.register(Agent("junior", read=("api/*",), write=("api/*",), review_required=True))
         mem.register(Agent("lead", role="project-lead", read=("*",), write=("*",)))
         yield mem
 
@@ -60,10 +53,7 @@ def mem(clock):
         ({"namespace": "team/x"}, {"eng-c": "next"}),
         ({"addressees": ("team:red",)}, {"eng-c": "next"}),
         ({"addressees": ("agent:eng-a",), "namespace": "vault/x"}, {"eng-a": "now"}),
-        (
-            {"trust": "unverified", "priority": "important"},
-            {"eng-a": "next", "eng-b": "next"},
-        ),
+        ({"trust": "unverified", "priority": "important"}, {"eng-a": "next", "eng-b": "next"}),
     ],
 )
 def test_route(more, found):
@@ -82,9 +72,7 @@ def test_route(more, found):
 def test_nobody_is_told_of_what_it_may_not_see_or_wrote_itself(
     author, namespace, priority, to, staged
 ):
-    told = entry(
-        author, namespace=namespace, priority=priority, addressees=to, staged=staged
-    )
+    told = entry(author, namespace=namespace, priority=priority, addressees=to, staged=staged)
     for delivery in route(told, AGENTS):
         agent = next(agent for agent in AGENTS if agent.id == delivery.agent)
         assert visible(told, agent)
@@ -126,10 +114,7 @@ def test_a_follower_is_told_of_each_once(mem):
     assert bodies(me.follow(0, timeout=0)) == [("entry", "before"), *bodies(events)]
 
 
-@given(
-    st.lists(st.sampled_from(("tell", "own", "hide", "mark", "look")), max_size=25),
-    st.data(),
-)
+@given(st.lists(st.sampled_from(("tell", "own", "hide", "mark", "look")), max_size=25), st.data())
 @examples(40)
 def test_a_follower_that_comes_back_misses_nothing(story, data):
     with synapse.open("memory:", clock=FrozenClock()) as mem:
@@ -201,18 +186,11 @@ def test_a_voucher_is_told_of(mem):
     for critical in (False, True):
         events = [*me.follow(0, critical=critical, timeout=0)]
         assert bodies(events)[-1] == ("vouch", "doubtful")
-        assert (events[-1].entry.priority, events[-1].entry.trust) == (
-            "critical",
-            "reviewed",
-        )
+        assert (events[-1].entry.priority, events[-1].entry.trust) == ("critical", "reviewed")
 
 
 def test_a_change_of_reach_counts_from_then_on(mem):
-    heard = Follower(
-        mem.store,
-        lambda: mem.store.agent("eng-a"),
-        mem.store.log.mark()[1],
-    )
+    heard = Follower(mem.store, lambda: mem.store.agent("eng-a"), mem.store.log.mark()[1])
     mem.as_agent("eng-b").append("one", "vault/x")
     assert bodies(heard.poll()) == []
     mem.register(Agent("eng-a", read=("vault/*",)))

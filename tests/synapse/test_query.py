@@ -32,10 +32,7 @@ NAMESPACES = (
     "api/v1/users",
     "team/red",
 )
-ADDRESSEES = (
-    *(f"agent:{name}" for name in AUTHORS),
-    *(f"team:{team}" for team in TEAMS),
-)
+ADDRESSEES = (*(f"agent:{name}" for name in AUTHORS), *(f"team:{team}" for team in TEAMS))
 TAGS = ("x", "y", "z")
 HOUR = 3_600_000_000
 SIZE = 700
@@ -57,9 +54,7 @@ class Shelf:
         self.cursor = self.store.index.cursor()
         self.entries = self.query.all(0)
         self.hidden = dict(
-            self.store.index.db.connection.execute(
-                "select seq, hidden from entries"
-            ).fetchall()
+            self.store.index.db.connection.execute("select seq, hidden from entries").fetchall()
         )
 
     @property
@@ -69,9 +64,7 @@ class Shelf:
     def add(self):
         pick = self.chance
         namespace = (
-            pick.choice(NAMESPACES[2:])
-            if pick.random() > 0.01
-            else pick.choice(NAMESPACES[:2])
+            pick.choice(NAMESPACES[2:]) if pick.random() > 0.01 else pick.choice(NAMESPACES[:2])
         )
         to = (
             ("all",)
@@ -102,9 +95,7 @@ class Shelf:
                 continue
             if wanted.priorities and entry.priority not in wanted.priorities:
                 continue
-            if wanted.namespaces and not ns.matches_any(
-                wanted.namespaces, entry.namespace
-            ):
+            if wanted.namespaces and not ns.matches_any(wanted.namespaces, entry.namespace):
                 continue
             if wanted.author not in (None, entry.author) or (
                 wanted.tag and wanted.tag not in entry.tags
@@ -166,9 +157,7 @@ def bare(entries):
 @examples(600)
 def test_a_page_is_what_brute_force_finds(shelf, agent, wanted, moment, cursor):
     now, cursor = shelf.start + moment, shelf.cursor if cursor is None else cursor
-    wanted = wanted._replace(
-        since=None if wanted.since is None else shelf.start + wanted.since
-    )
+    wanted = wanted._replace(since=None if wanted.since is None else shelf.start + wanted.since)
     matching = [*shelf.matching(wanted, now, cursor)]
     seen = [entry for entry in matching if visible(entry, agent)]
     snap = Snapshot(shelf.query.db, shelf.query.names, cursor)
@@ -179,19 +168,11 @@ def test_a_page_is_what_brute_force_finds(shelf, agent, wanted, moment, cursor):
         assert all(visible(shelf.query.entry(id, now), agent) for id in entry.disputed)
 
 
-@given(
-    readers,
-    st.sampled_from(((), ("critical",), ("critical", "important"), ("info",))),
-    moments,
-)
+@given(readers, st.sampled_from(((), ("critical",), ("critical", "important"), ("info",))), moments)
 @examples(200)
 def test_the_plain_pages_too(shelf, agent, priorities, moment):
     wanted, now = Filter(priorities), shelf.start + moment
-    seen = [
-        entry
-        for entry in shelf.matching(wanted, now, shelf.cursor)
-        if visible(entry, agent)
-    ]
+    seen = [entry for entry in shelf.matching(wanted, now, shelf.cursor) if visible(entry, agent)]
     assert bare(shelf.query.page(agent, wanted, now)) == bare(seen[:50])
 
 
@@ -241,11 +222,7 @@ def mem(clock):
     with synapse.open("memory:", clock=clock) as mem:
         for id in ("eng-a", "eng-b"):
             mem.register(
-                Agent(
-                    id,
-                    read=("api/*", "blockers/*"),
-                    write=("api/*", "blockers/*", "vault/*"),
-                )
+                Agent(id, read=("api/*", "blockers/*"), write=("api/*", "blockers/*", "vault/*"))
             )
         mem.register(Agent("lead", role="project-lead", read=("*",), write=("*",)))
         yield mem
@@ -279,17 +256,13 @@ def test_unread_after_any_marks(story):
         me, unseen, ids = mem.as_agent("eng-a"), {}, []
         for step in [*story, ("ask",)]:
             if step[0] == "write":
-                entry = mem.as_agent(step[1]).append(
-                    "text", step[2], ttl="1h", priority=step[3]
-                )
+                entry = mem.as_agent(step[1]).append("text", step[2], ttl="1h", priority=step[3])
                 ids.append(entry.id)
                 if step[1] != "eng-a" and step[2] == "api/x":
                     unseen[entry.id] = entry
             elif step[0] == "mark":
                 shown = getattr(me, step[1])(mark=True)
-                ids_shown = (
-                    [entry.id for entry in shown] if step[1] == "read" else shown.shown
-                )
+                ids_shown = [entry.id for entry in shown] if step[1] == "read" else shown.shown
                 for id in ids_shown:
                     unseen.pop(id, None)
             elif step[0] == "wait":
@@ -298,9 +271,7 @@ def test_unread_after_any_marks(story):
                 id = ids.pop(step[1] % len(ids))
                 mem.as_agent("operator").archive(id)
                 unseen.pop(id, None)
-            assert me.unread() == sum(
-                entry.expires > clock() for entry in unseen.values()
-            )
+            assert me.unread() == sum(entry.expires > clock() for entry in unseen.values())
 
 
 def test_a_page_tells_how_much_there_is(mem):
@@ -337,16 +308,12 @@ def test_a_page_that_was_read_before_is_true_to_the_clock(mem, clock):
 
 def test_a_dispute_is_over_when_the_other_side_lapses(mem, clock):
     """Also on a page that holds only the one, and was read before."""
-    kept = mem.as_agent("eng-a").append(
-        "mine", "api/x", topic="t", priority="critical", ttl="5h"
-    )
+    kept = mem.as_agent("eng-a").append("mine", "api/x", topic="t", priority="critical", ttl="5h")
     other = mem.as_agent("eng-b").append("theirs", "api/x", topic="t", ttl="1h")
     me = mem.as_agent("lead")
     assert [entry.disputed for entry in me.read(priority="critical")] == [(other.id,)]
     clock.advance("2h")
-    assert [(entry.id, entry.disputed) for entry in me.read(priority="critical")] == [
-        (kept.id, ())
-    ]
+    assert [(entry.id, entry.disputed) for entry in me.read(priority="critical")] == [(kept.id, ())]
 
 
 @pytest.mark.parametrize(
@@ -384,9 +351,7 @@ def test_an_agent_read_anew_reaches_what_its_new_globs_cover(mem):
 
 
 def run_record(mem, run, by="eng-a", **fields):
-    return mem.store.log.append(
-        Record.new("run", by, {"run": run, **fields}, key=f"run:{run}")
-    )
+    return mem.store.log.append(Record.new("run", by, {"run": run, **fields}, key=f"run:{run}"))
 
 
 def runs_of(mem):
@@ -403,8 +368,7 @@ def runs_of(mem):
         run_record(
             mem,
             f"kid-{n}",
-            **root
-            | {"agent": "eng-a", "project": "q", "parent": "top", "task": f"do {n}"},
+            **root | {"agent": "eng-a", "project": "q", "parent": "top", "task": f"do {n}"},
         )
     run_record(mem, "kid-1", epoch=2, holder="h2")
     run_record(mem, "kid-1", epoch=2, state="ended", status="done", summary="it works")
@@ -419,16 +383,7 @@ def test_a_run_is_the_sum_of_its_records():
         kid = query.run("kid-1")
         told = {
             name: kid[name]
-            for name in (
-                "run",
-                "agent",
-                "epoch",
-                "state",
-                "status",
-                "holder",
-                "task",
-                "debt",
-            )
+            for name in ("run", "agent", "epoch", "state", "status", "holder", "task", "debt")
         }
         assert told == {
             "run": "kid-1", "agent": "eng-a", "epoch": 2, "state": "ended", "status": "done", "holder": "h2",
@@ -437,9 +392,7 @@ def test_a_run_is_the_sum_of_its_records():
         assert kid["at"] < kid["ended_at"]
         assert query.run("top")["ended_at"] is None
         assert query.run("nowhere") is None
-        assert (
-            query.db.run("run", {"id": "kid-1"}).fetchone()[4] == mem.store.log.at(6).at
-        )
+        assert query.db.run("run", {"id": "kid-1"}).fetchone()[4] == mem.store.log.at(6).at
 
 
 def test_runs_are_asked_for():
@@ -454,11 +407,7 @@ def test_runs_are_asked_for():
         assert ids(root="top", limit=2) == ["kid-2", "kid-1"]
         assert ids(agent="cto") == ids(project="p") == ["top"]
         assert ids(project="q", state="ended") == ["kid-1"]
-        assert [run["run"] for run in query.children("top")] == [
-            "kid-2",
-            "kid-1",
-            "kid-0",
-        ]
+        assert [run["run"] for run in query.children("top")] == ["kid-2", "kid-1", "kid-0"]
         assert query.children("kid-0") == []
 
 
@@ -496,11 +445,7 @@ def test_runs_and_deliveries_are_derived_again_to_the_same_digest(tmp_path):
     with synapse.init(str(tmp_path / "memory")) as mem:
         runs_of(mem)
         mem.store.log.append(
-            Record.new(
-                "delivery",
-                "eng-a",
-                {"agent": "eng-a", "state": "acked", "ids": ["syn-1"]},
-            )
+            Record.new("delivery", "eng-a", {"agent": "eng-a", "state": "acked", "ids": ["syn-1"]})
         )
         before, runs = mem.digest(), mem.store.index.current.runs()
         assert mem.rebuild().digest == before

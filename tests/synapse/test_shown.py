@@ -47,12 +47,8 @@ OLD_MARK = st.tuples(st.just("everything"), st.sampled_from(NAMES), st.integers(
 RENDERED = st.tuples(st.just("rendered"), st.sampled_from(NAMES), SOME)
 STAGED = st.tuples(st.just("staged"), st.sampled_from(NAMES))
 RULE = st.tuples(st.sampled_from(("approve", "reject", "resolve", "vouch")), PLACES)
-FILE = st.tuples(
-    st.sampled_from(("archive", "restore")), st.sets(PLACES, min_size=1, max_size=3)
-)
-AGENT = st.tuples(
-    st.just("agent"), st.sampled_from(NAMES), st.sampled_from(READS), st.booleans()
-)
+FILE = st.tuples(st.sampled_from(("archive", "restore")), st.sets(PLACES, min_size=1, max_size=3))
+AGENT = st.tuples(st.just("agent"), st.sampled_from(NAMES), st.sampled_from(READS), st.booleans())
 WAIT = st.tuples(st.just("wait"), st.sampled_from(("30m", "90m", "1d")))
 VOID = st.tuples(st.just("void"), PLACES)
 ACTS = st.lists(
@@ -95,9 +91,7 @@ class Story:
         return self.ids[place % len(self.ids)] if self.ids else "syn-nothing"
 
     def put(self, entry, key=None):
-        self.ids.append(
-            self.log.append(Record.new("entry", entry.author, {}, entry, key=key)).id
-        )
+        self.ids.append(self.log.append(Record.new("entry", entry.author, {}, entry, key=key)).id)
 
     def entry(self, author, namespace, priority, topic, olds, ttl, to):
         olds = tuple(self.id(old) for old in olds)
@@ -121,17 +115,7 @@ class Story:
 
     def staged(self, author):
         self.put(
-            Entry(
-                "",
-                author,
-                "",
-                "api/x",
-                "info",
-                "waits",
-                "30d",
-                staged=True,
-                authority=60,
-            ),
+            Entry("", author, "", "api/x", "info", "waits", "30d", staged=True, authority=60),
             "staging",
         )
 
@@ -139,24 +123,18 @@ class Story:
         ids = [self.id(place) for place in sorted(places)]
         self.log.append(
             Record.new(
-                "shown",
-                agent,
-                {"cursor": cursor, "how": "read", "ids": ids, "of": len(ids)},
+                "shown", agent, {"cursor": cursor, "how": "read", "ids": ids, "of": len(ids)}
             )
         )
 
     def everything(self, agent, cursor):
-        self.log.append(
-            Record.new("shown", agent, {"cursor": min(cursor, len(self.log.records))})
-        )
+        self.log.append(Record.new("shown", agent, {"cursor": min(cursor, len(self.log.records))}))
 
     def rendered(self, agent, places):
         ids = [self.id(place) for place in sorted(places)]
         self.log.append(
             Record.new(
-                "delivery",
-                agent,
-                {"agent": agent, "state": "rendered", "ids": ids, "run": "r"},
+                "delivery", agent, {"agent": agent, "state": "rendered", "ids": ids, "run": "r"}
             )
         )
 
@@ -170,22 +148,16 @@ class Story:
         self.log.restore([self.id(place) for place in sorted(places)], "c", "test")
 
     def agent(self, id, reads, red):
-        agent = settled(
-            Agent(id, read=reads, write=("*",), teams=("red",) if red else ())
-        )
+        agent = settled(Agent(id, read=reads, write=("*",), teams=("red",) if red else ()))
         self.log.append(
-            Record.new(
-                "agent", "operator", {"agent": agent._asdict(), "how": "registered"}
-            )
+            Record.new("agent", "operator", {"agent": agent._asdict(), "how": "registered"})
         )
 
     def wait(self, span):
         self.clock.advance(span)
 
     def void(self, place):
-        self.log.append(
-            Record.new("void", "log", {"seq": place % len(self.log.records) + 1})
-        )
+        self.log.append(Record.new("void", "log", {"seq": place % len(self.log.records) + 1}))
 
     # -- the truth ---------------------------------------------------------------------------------
 
@@ -194,29 +166,16 @@ class Story:
         shows them.
         """
         query = self.store.index.current
-        voids = {
-            record.fields["seq"]
-            for record in self.log.since(0)
-            if record.kind == "void"
-        }
+        voids = {record.fields["seq"] for record in self.log.since(0) if record.kind == "void"}
         records = [record for record in self.log.since(0) if record.seq not in voids]
-        marks = [
-            record
-            for record in records
-            if record.kind == "shown" and record.by == agent.id
-        ]
+        marks = [record for record in records if record.kind == "shown" and record.by == agent.id]
         floor = max(
-            (record.fields["cursor"] for record in marks if "ids" not in record.fields),
-            default=0,
+            (record.fields["cursor"] for record in marks if "ids" not in record.fields), default=0
         )
         marks += [
-            record
-            for record in records
-            if record.kind == "delivery" and record.by == agent.id
+            record for record in records if record.kind == "delivery" and record.by == agent.id
         ]
-        named = {
-            (id, record.seq) for record in marks for id in record.fields.get("ids", ())
-        }
+        named = {(id, record.seq) for record in marks for id in record.fields.get("ids", ())}
         return {
             entry.seq: entry
             for entry in query.page(None, Filter(limit=None), now)
@@ -237,13 +196,7 @@ def faults(story):
             now = story.clock.at + hours * HOUR
             due = story.unread(agent, now)
             if index.current.unread(agent, now)[0] != len(due):
-                yield (
-                    name,
-                    hours,
-                    "count",
-                    index.current.unread(agent, now)[0],
-                    len(due),
-                )
+                yield (name, hours, "count", index.current.unread(agent, now)[0], len(due))
             order = sorted(due, key=lambda seq: (RANK[due[seq].priority], seq))
             rows, counts = index.current.unread_rows(agent, Filter(limit=None), now)
             if [seq for seq, *_ in rows] != order or sum(counts) != len(due):
@@ -262,10 +215,7 @@ def faults(story):
 @given(ACTS, st.integers(1, 6))
 @examples(120)
 @example(
-    acts=[
-        ("entry", "b", "api/x", "info", None, set(), "30d", ("all",)),
-        ("mark", "a", set(), 60),
-    ],
+    acts=[("entry", "b", "api/x", "info", None, set(), "30d", ("all",)), ("mark", "a", set(), 60)],
     step=1,
 )
 def test_what_is_unread_is_what_no_mark_names(acts, step):
@@ -309,10 +259,9 @@ def test_the_checker_finds_marks_that_claim_everything(monkeypatch):
 def test_the_checker_finds_counts_that_miss_a_lapse(statement):
     story = Story()
     index = story.store.index
-    index.db.sql[statement] = {
-        "sweep_left": "select 1 where :at < 0",
-        "left_since": "select 0",
-    }[statement]
+    index.db.sql[statement] = {"sweep_left": "select 1 where :at < 0", "left_since": "select 0"}[
+        statement
+    ]
     brief = ("entry", "b", "api/x", "critical", None, set(), "1h", ("all",))
     story.tell([brief, brief, ("mark", "a", {1}, 60)])
     assert [fault for fault in faults(story) if fault[1] == 0] == []
@@ -335,24 +284,16 @@ def test_a_count_looks_at_what_was_marked_and_not_at_everything():
     story, steps = Story(), []
     for _ in range(50):
         start = len(story.ids)
-        story.tell(
-            [("entry", "b", "api/x", "info", None, set(), "30d", ("all",))] * 200
-        )
+        story.tell([("entry", "b", "api/x", "info", None, set(), "30d", ("all",))] * 200)
         story.mark("a", range(start, start + 20), len(story.log.records))
     story.store.refresh(look=True)
     index = story.store.index
     me = index.current.declared["a"]
     assert (
-        max(
-            len(str(record.fields))
-            for record in story.log.since(0)
-            if record.kind == "shown"
-        )
+        max(len(str(record.fields)) for record in story.log.since(0) if record.kind == "shown")
         < 700
     )
-    assert index.db.connection.execute("select count(*) from seen").fetchone() == (
-        1_000,
-    )
+    assert index.db.connection.execute("select count(*) from seen").fetchone() == (1_000,)
     index.db.connection.set_progress_handler(lambda: steps.append(1), 100)
     assert index.current.unread(me, story.clock())[0] == 50 * 180
     index.db.connection.set_progress_handler(None, 0)
@@ -367,9 +308,7 @@ def test_a_count_looks_at_what_was_marked_and_not_at_everything():
 def mem(clock):
     with synapse.open("memory:", clock=clock) as mem:
         for id in ("eng-a", "eng-b"):
-            mem.register(
-                Agent(id, read=("api/*", "status/*"), write=("api/*", "status/*"))
-            )
+            mem.register(Agent(id, read=("api/*", "status/*"), write=("api/*", "status/*")))
         mem.register(Agent("lead", role="project-lead", read=("*",), write=("*",)))
         yield mem
 
@@ -398,12 +337,7 @@ def test_a_view_marks_what_its_text_holds(mem, me):
     assert (0 < len(whole) < 5, ids[-1] in whole) == (True, False)
     assert me.unread() == 6 - len(whole)
     mark = last_mark(mem)
-    assert mark.fields == {
-        "cursor": view.cursor,
-        "how": "briefing",
-        "ids": whole,
-        "of": 6,
-    }
+    assert mark.fields == {"cursor": view.cursor, "how": "briefing", "ids": whole, "of": 6}
     number = "1 entry" if len(whole) == 1 else f"{len(whole)} entries"
     assert (
         sentence(Act(mark))
@@ -416,10 +350,7 @@ def test_a_pointer_does_not_count(mem, me):
     view = me.briefing(mark=True)
     assert [(each.id, each.form) for each in view.included] == [(id, "pointer")]
     assert me.unread() == 1
-    assert (
-        sentence(Act(last_mark(mem)))
-        == f"eng-a was shown 0 entries of 1, up to {view.cursor}"
-    )
+    assert sentence(Act(last_mark(mem))) == f"eng-a was shown 0 entries of 1, up to {view.cursor}"
 
 
 def test_a_mark_of_before_shows_everything_up_to_its_cursor(mem, me):
@@ -443,13 +374,9 @@ def test_a_mark_of_before_shows_everything_up_to_its_cursor(mem, me):
 )
 def test_a_page_marks_what_it_returned(mem, me, asked, places):
     ids = wrote(mem, "critical", "info", "important")
-    assert [entry.id for entry in me.read(**asked, mark=True)] == [
-        ids[place] for place in places
-    ]
+    assert [entry.id for entry in me.read(**asked, mark=True)] == [ids[place] for place in places]
     assert me.unread() == 3 - len(places)
-    assert {entry.id for entry in me.read(unread=True)} == {*ids} - {
-        ids[place] for place in places
-    }
+    assert {entry.id for entry in me.read(unread=True)} == {*ids} - {ids[place] for place in places}
 
 
 def test_what_came_between_the_page_and_its_mark_stays_unread(mem, me):
@@ -475,12 +402,7 @@ def test_what_is_new_comes_by_urgency_and_then_by_age(mem, me):
     me.append("mine", "api/x", priority="critical")
     page = me.read(unread=True)
     assert [entry.id for entry in page] == [ids[place] for place in (1, 4, 2, 0, 3)]
-    assert (page.visible, page.matched, page.left, page.pointers) == (
-        5,
-        6,
-        (0, 0, 0),
-        (),
-    )
+    assert (page.visible, page.matched, page.left, page.pointers) == (5, 6, (0, 0, 0), ())
     cut = me.read(unread=True, limit=3)
     assert (len(cut), cut.visible, cut.left) == (3, 5, (0, 0, 2))
     assert cut.foot.startswith("-- 3 of 5 unread, 6 matching; cursor ")
@@ -498,9 +420,7 @@ def test_a_look_at_what_is_new_writes_nothing(mem, me):
     me.read(unread=True, mark=True)
     after = mem.store.log.mark()
     assert before < after
-    assert me.read(unread=True, mark=True).foot.startswith(
-        "-- 0 of 0 unread, 1 matching; cursor "
-    )
+    assert me.read(unread=True, mark=True).foot.startswith("-- 0 of 0 unread, 1 matching; cursor ")
     assert mem.store.log.mark() == after  # nothing was shown
 
 
@@ -528,8 +448,7 @@ BODIES = st.lists(
     st.tuples(
         st.sampled_from(PRIORITIES),
         st.text(
-            st.characters(exclude_characters="\0", exclude_categories=["Cs"]),
-            max_size=300,
+            st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=300
         ).filter(str.strip),
     ),
     max_size=12,
@@ -543,9 +462,7 @@ def test_a_budget_is_exact_and_page_by_page_everything_comes_once(bodies, budget
         mem.register(Agent("eng-a", read=("api/*",)))
         mem.register(Agent("lead", role="cto"))
         me, lead = mem.as_agent("eng-a"), mem.as_agent("lead")
-        due = [
-            lead.append(body, "api/x", priority=priority) for priority, body in bodies
-        ]
+        due = [lead.append(body, "api/x", priority=priority) for priority, body in bodies]
         due.sort(key=lambda entry: (RANK[entry.priority], entry.seq))
         order, count = [entry.id for entry in due], Tokens().count
         while True:
@@ -559,9 +476,9 @@ def test_a_budget_is_exact_and_page_by_page_everything_comes_once(bodies, budget
             fits = [id for id in order if id in {entry.id for entry in page}]
             assert [entry.id for entry in page] == fits, "in the order of urgency"
             behind = order[: order.index(fits[-1])]
-            assert all(
-                id in fits or count(whole_text(mem, id)) > budget - 60 for id in behind
-            ), pointed
+            assert all(id in fits or count(whole_text(mem, id)) > budget - 60 for id in behind), (
+                pointed
+            )
             order = [id for id in order if id not in fits]
         assert all(count(whole_text(mem, id)) > budget - 60 for id in order), (
             "only what no page has room for"
@@ -585,21 +502,17 @@ def test_two_that_mark_at_once_lose_nothing(tmp_path):
         def look(agent_memory):
             while not over.is_set() or agent_memory.unread():
                 got.update(
-                    entry.id
-                    for entry in agent_memory.read(unread=True, budget=300, mark=True)
+                    entry.id for entry in agent_memory.read(unread=True, budget=300, mark=True)
                 )
 
         threads = [
-            threading.Thread(target=look, args=(agent_memory,))
-            for agent_memory in agent_memories
+            threading.Thread(target=look, args=(agent_memory,)) for agent_memory in agent_memories
         ]
         for thread in threads:
             thread.start()
         for n in range(60):
             ids.add(
-                mem.as_agent("lead")
-                .append(f"note {n}", "api/x", priority=PRIORITIES[n % 3])
-                .id
+                mem.as_agent("lead").append(f"note {n}", "api/x", priority=PRIORITIES[n % 3]).id
             )
         over.set()
         for thread in threads:
@@ -612,9 +525,7 @@ def test_two_that_mark_at_once_lose_nothing(tmp_path):
 
 
 def test_view_after_view_shows_all_that_is_critical(mem, me):
-    ids = wrote(
-        mem, *["critical"] * 6, body="every client must send its key from now on " * 3
-    )
+    ids = wrote(mem, *["critical"] * 6, body="every client must send its key from now on " * 3)
     seen = []
     for _ in range(6):
         view = me.briefing(330, mark=True)
@@ -674,8 +585,4 @@ def test_a_clock_that_stands_does_not_count_what_lapsed(mem, me, clock):
     assert me.unread() == 2
     clock.advance("2h")
     assert me.unread() == len(me.read(unread=True)) == 1
-    assert (
-        NEVER
-        > mem.store.index.current.unread(me.store.agent("eng-a"), clock())[1]
-        > clock()
-    )
+    assert NEVER > mem.store.index.current.unread(me.store.agent("eng-a"), clock())[1] > clock()

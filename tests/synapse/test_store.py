@@ -28,9 +28,7 @@ def root(tmp_path):
 @pytest.fixture
 def mem(root):
     with synapse.init(str(root)) as mem:
-        mem.register(
-            Agent("eng-a", department="backend", read=("api/*",), write=("api/*",))
-        )
+        mem.register(Agent("eng-a", department="backend", read=("api/*",), write=("api/*",)))
         mem.register(Agent("lead", role="cto"))
         yield mem
 
@@ -59,10 +57,7 @@ def test_an_edit_by_hand_is_noticed_and_journalled_with_old_and_new_values(mem, 
     edit(root, "agents/eng-a.yaml", text.replace("authority: 60", "authority: 35"))
     last = changes(mem, "eng-a")[-1]
     assert (last.by, last.fields["how"]) == ("operator", "edited")
-    assert (last.fields["was"]["authority"], last.fields["agent"]["authority"]) == (
-        60,
-        35,
-    )
+    assert (last.fields["was"]["authority"], last.fields["agent"]["authority"]) == (60, 35)
     assert mem.as_agent("eng-a").append("text", "api/x").authority == 35
     assert len(changes(mem, "eng-a")) == 2
     assert mem.verify().ok
@@ -83,16 +78,12 @@ def test_an_agent_s_file_may_come_and_go(mem, root):
         "agent:\n  id: new\n  role: specialist\nsubscriptions:\n  write: [api/*]\n",
     )
     assert [
-        (act.fields["how"], act.fields["agent"]["authority"])
-        for act in changes(mem, "new")
+        (act.fields["how"], act.fields["agent"]["authority"]) for act in changes(mem, "new")
     ] == [("registered", 40)]
     agent_memory = mem.as_agent("new")
     agent_memory.append("text", "api/x")
     (root / "agents/new.yaml").unlink()
-    assert [act.fields["how"] for act in changes(mem, "new")] == [
-        "registered",
-        "removed",
-    ]
+    assert [act.fields["how"] for act in changes(mem, "new")] == ["registered", "removed"]
     for act in (agent_memory.read, lambda: agent_memory.append("more", "api/x")):
         with pytest.raises(NotFound):
             act()
@@ -110,10 +101,7 @@ def test_whoever_was_removed_acts_no_more_though_others_were_declared_later(mem,
     agent_memory = mem.as_agent("eng-a")
     # the first of two: the last one declared stays
     (root / "agents/eng-a.yaml").unlink()
-    assert [act.fields["how"] for act in changes(mem, "eng-a")] == [
-        "registered",
-        "removed",
-    ]
+    assert [act.fields["how"] for act in changes(mem, "eng-a")] == ["registered", "removed"]
     for act in (agent_memory.read, lambda: agent_memory.append("more", "api/x")):
         with pytest.raises(NotFound):
             act()
@@ -172,16 +160,11 @@ def test_new_settings_count_at_once(mem, root):
     edit(
         root,
         "synapse.yaml",
-        text.replace("api/*: 30d", "api/*: 5d").replace(
-            "authority: roles", "authority: flat"
-        ),
+        text.replace("api/*: 30d", "api/*: 5d").replace("authority: roles", "authority: flat"),
     )
     mem.store.refresh(force=True)
     entry = me.append("text", "api/x")
-    assert (entry.ttl, mem.as_agent("lead").append("text", "api/x").authority) == (
-        "5d",
-        100,
-    )
+    assert (entry.ttl, mem.as_agent("lead").append("text", "api/x").authority) == ("5d", 100)
     with synapse.open(str(root)) as other:
         assert other.store.settings == mem.store.settings
         assert other.as_agent("eng-a").append("text", "api/x").ttl == "5d"
@@ -197,10 +180,7 @@ def test_settings_of_a_newer_version_stop_everything(mem, root):
     ("text", "complaint"),
     [
         ("ttl: [\n", "line 2"),
-        (
-            "protocol: 1\nreputation: maybe\nttl: {api/*: 5d}\n",
-            "reputation 'maybe' is not valid",
-        ),
+        ("protocol: 1\nreputation: maybe\nttl: {api/*: 5d}\n", "reputation 'maybe' is not valid"),
         (
             "protocol: 1\nsemantic: {embedder: word2vec}\nttl: {api/*: 5d}\n",
             "semantic: embedder 'word2vec'",
@@ -214,11 +194,7 @@ def test_settings_of_a_newer_version_stop_everything(mem, root):
 def test_settings_with_a_mistake_stop_nobody_and_are_said(mem, root, text, complaint):
     """The rest of them counts, and what cannot be read is as it was."""
     good = (root / "synapse.yaml").read_text(encoding="utf-8")
-    edit(
-        root,
-        "synapse.yaml",
-        good.replace("api/*: 30d", "api/*: 5d") + "reputation: off\n",
-    )
+    edit(root, "synapse.yaml", good.replace("api/*: 30d", "api/*: 5d") + "reputation: off\n")
     mem.store.refresh(force=True)
     edit(root, "synapse.yaml", text)
     mem.store.refresh(force=True)
@@ -232,9 +208,7 @@ def test_settings_with_a_mistake_stop_nobody_and_are_said(mem, root, text, compl
     with synapse.open(str(root)) as other:
         assert other.store.complaints == mem.store.complaints
         assert [entry.body for entry in other.as_agent("eng-a").read()] == ["text"]
-    copy = shutil.copytree(
-        root, root.parent / "copy", ignore=shutil.ignore_patterns(".index")
-    )
+    copy = shutil.copytree(root, root.parent / "copy", ignore=shutil.ignore_patterns(".index"))
     with synapse.open(str(copy)) as fresh:
         assert [entry.body for entry in fresh.as_agent("eng-a").read()] == ["text"]
     edit(root, "synapse.yaml", good)
@@ -245,17 +219,12 @@ def test_settings_with_a_mistake_stop_nobody_and_are_said(mem, root, text, compl
 def test_an_agents_file_with_a_mistake_is_not_taken_and_is_said(mem, root):
     good = (root / "agents/eng-a.yaml").read_text(encoding="utf-8")
     edit(root, "agents/eng-a.yaml", good.replace("read:", "reed:"))
-    (root / "agents/new.yaml").write_text(
-        "agent: {id: new, rol: cto}\n", encoding="utf-8"
-    )
+    (root / "agents/new.yaml").write_text("agent: {id: new, rol: cto}\n", encoding="utf-8")
     mem.store.refresh(force=True)
-    assert mem.store.agents()["eng-a"].read == ("api/*",), (
-        "what was declared before holds"
-    )
+    assert mem.store.agents()["eng-a"].read == ("api/*",), "what was declared before holds"
     assert "did you mean read?" in mem.store.complaints["agents/eng-a.yaml"][0]
     with pytest.raises(
-        NotFound,
-        match=r"agents/new\.yaml: agent\.rol is not known: did you mean role\?",
+        NotFound, match=r"agents/new\.yaml: agent\.rol is not known: did you mean role\?"
     ):
         mem.as_agent("new").read()
     edit(root, "agents/eng-a.yaml", good)
@@ -288,9 +257,7 @@ def test_files_of_agents_share_a_sync(mem, root, monkeypatch):
 def test_who_is_not_there_may_be_meant_otherwise(mem):
     with pytest.raises(NotFound, match="did you mean eng-a") as caught:
         mem.as_agent("eng_a").read()
-    assert "synapse register" not in str(caught.value), (
-        "nobody registers a misspelt name"
-    )
+    assert "synapse register" not in str(caught.value), "nobody registers a misspelt name"
     with pytest.raises(NotFound, match="register --id bob --role engineer"):
         mem.as_agent("bob").read()
     with pytest.raises(NotFound, match="did you mean lead"):
@@ -307,9 +274,7 @@ def test_who_is_not_there_may_be_meant_otherwise(mem):
     ],
 )
 def test_a_role_that_there_is_none_of_is_an_error(mem, role, meant):
-    with pytest.raises(
-        InvalidEntry, match=f"there is no role {role!r}: did you mean {meant}"
-    ):
+    with pytest.raises(InvalidEntry, match=f"there is no role {role!r}: did you mean {meant}"):
         mem.register(Agent("new", role=role))
     assert "new" not in mem.store.agents()
 
@@ -318,17 +283,12 @@ def test_a_role_of_ones_own(mem, root):
     with pytest.raises(InvalidEntry, match=r"prompts/ROLE\.md\.j2"):
         mem.register(Agent("new", role="poet"))
     assert (
-        mem.register(
-            Agent("free", role="poet", read=("*",), write=(), authority=7)
-        ).authority
-        == 7
+        mem.register(Agent("free", role="poet", read=("*",), write=(), authority=7)).authority == 7
     )
     (root / "prompts").mkdir()
     (root / "prompts" / "poet.md.j2").write_text("Write.\n", encoding="utf-8")
     assert mem.register(Agent("new", role="poet")).authority == 60
-    (root / "agents/old.yaml").write_text(
-        "agent: {id: old, role: wizard}\n", encoding="utf-8"
-    )
+    (root / "agents/old.yaml").write_text("agent: {id: old, role: wizard}\n", encoding="utf-8")
     mem.store.refresh(force=True)
     assert mem.store.agents()["old"].authority == 60, (
         "a file with a role of another time goes on working"
@@ -341,11 +301,7 @@ def test_a_role_of_ones_own(mem, root):
 
 def drop(root, path, **fields):
     """A finished file: its last change lies back far enough."""
-    fields = {
-        "from": "eng-a",
-        "timestamp": "2026-02-01T09:00:00Z",
-        "priority": "info",
-    } | fields
+    fields = {"from": "eng-a", "timestamp": "2026-02-01T09:00:00Z", "priority": "info"} | fields
     body = fields.pop("body", "dropped")
     text = "".join(f"{name}: {value}\n" for name, value in fields.items())
     (root / path).parent.mkdir(parents=True, exist_ok=True)
@@ -357,15 +313,10 @@ def test_a_drop_s_trust_is_that_of_what_it_is_made_of(mem, root):
     doubtful = mem.as_agent("lead").append("made", "api/x")
     mem.store.log.append(
         synapse.model.records.Record.new(
-            "entry",
-            "eng-a",
-            {},
-            doubtful._replace(id="", trust="unverified", body="doubtful"),
+            "entry", "eng-a", {}, doubtful._replace(id="", trust="unverified", body="doubtful")
         )
     )
-    source = next(
-        entry for entry in mem.as_agent("lead").read() if entry.body == "doubtful"
-    )
+    source = next(entry for entry in mem.as_agent("lead").read() if entry.body == "doubtful")
     drop(
         root,
         "entries/api/x/mine.md",
@@ -378,18 +329,12 @@ def test_a_drop_s_trust_is_that_of_what_it_is_made_of(mem, root):
 
 
 def test_dropped_work_of_a_reviewed_agent_waits_too_and_only_so_much_of_it(mem, root):
-    mem.register(
-        Agent("junior", read=("api/*",), write=("api/*",), review_required=True)
-    )
+    mem.register(Agent("junior", read=("api/*",), write=("api/*",), review_required=True))
     text = (root / "synapse.yaml").read_text(encoding="utf-8")
     edit(root, "synapse.yaml", text.replace("limit: 100", "limit: 2"))
     for n in range(3):
         drop(
-            root,
-            f"inbox/junior/new/{n}.md",
-            id=f"syn-{n}",
-            namespace="api/x",
-            **{"from": "junior"},
+            root, f"inbox/junior/new/{n}.md", id=f"syn-{n}", namespace="api/x", **{"from": "junior"}
         )
     mem.store.refresh(force=True)
     lead = mem.as_agent("lead")
@@ -420,11 +365,7 @@ def test_a_drop_is_taken_by_a_process_that_has_read_nothing_yet(tmp_path):
 @pytest.mark.parametrize("kind", ["files", "memory"])
 def test_threads_may_share_a_memory(tmp_path, kind):
     """Each read shows all that was acknowledged before it began, also in namespaces that are new."""
-    mem = (
-        synapse.init(str(tmp_path / "w"))
-        if kind == "files"
-        else synapse.open("memory:")
-    )
+    mem = synapse.init(str(tmp_path / "w")) if kind == "files" else synapse.open("memory:")
     with mem:
         for n in range(3):
             mem.register(Agent(f"w{n}", read=("*",), write=("*",)))
@@ -488,8 +429,7 @@ def test_a_page_goes_no_further_than_it_knows(tmp_path):
             False,
         )
         later = {
-            event.entry.body
-            for event in mem.as_agent("operator").follow(page.cursor, timeout=0)
+            event.entry.body for event in mem.as_agent("operator").follow(page.cursor, timeout=0)
         }
         assert {entry.body for entry in page} | later >= {"one", "two"}
         assert {entry.body for entry in me.read()} == {"one", "two"}
@@ -533,9 +473,7 @@ def test_who_is_in_a_hurry_waits_for_no_holder_and_may_still_read(mem, root, kin
                 index = sqlite3.connect(root / ".index/brain.db", isolation_level=None)
                 held.enter_context(closing(index)).execute("begin exclusive")
             else:
-                fcntl.flock(
-                    held.enter_context(open(root / paths[kind], "a")), fcntl.LOCK_EX
-                )
+                fcntl.flock(held.enter_context(open(root / paths[kind], "a")), fcntl.LOCK_EX)
             assert not is_free(mem.store)
             with pytest.raises(StoreBusy):
                 hurry(mem)

@@ -29,9 +29,7 @@ def test_an_empty_path_is_no_workspace(tmp_path, monkeypatch, place, opens):
 def test_nobody_of_that_name_is_written_to(mem, to):
     me = mem.as_agent("eng-a")
     before = mem.verify().head
-    with pytest.raises(
-        NotFound, match="nothing was written: agent bob is not registered"
-    ):
+    with pytest.raises(NotFound, match="nothing was written: agent bob is not registered"):
         me.append("Look at this.", "status/web", to=to)
     assert mem.verify().head == before
     for known in ("eng-b", "team:later", "operator", "all", ["eng-b", "team:web"]):
@@ -50,10 +48,7 @@ def test_commas_name_no_tags(mem):
     ("agent", "told"),
     [
         (synapse.Agent("x", projects=("P P",)), "the project 'P P' is not valid: a-z"),
-        (
-            synapse.Agent("x", teams=("T T",)),
-            "the team or department 'T T' is not valid",
-        ),
+        (synapse.Agent("x", teams=("T T",)), "the team or department 'T T' is not valid"),
     ],
 )
 def test_a_project_that_is_no_name_is_named(mem, agent, told):
@@ -62,7 +57,5 @@ def test_a_project_that_is_no_name_is_named(mem, agent, told):
 
 
 def test_who_is_not_registered_is_told_so_in_both_tongues(mem):
-    with pytest.raises(
-        NotFound, match=r"memory\.register\(Agent\('zoe'\)\), or `synapse"
-    ):
+    with pytest.raises(NotFound, match=r"memory\.register\(Agent\('zoe'\)\), or `synapse"):
         mem.as_agent("zoe")

@@ -31,9 +31,7 @@ def serve(path):
     listener.bind(path)
     listener.listen(64)
     print("ready", flush=True)
-    while (
-        sys.stdin.buffer not in select.select([listener, sys.stdin.buffer], [], [])[0]
-    ):
+    while sys.stdin.buffer not in select.select([listener, sys.stdin.buffer], [], [])[0]:
         connection, _ = listener.accept()
         reap(os.WNOHANG)
         if os.fork() == 0:

@@ -22,10 +22,7 @@ def entries():
     common = {"id": "", "author": "eng-a", "timestamp": "2026-02-01T01:00:00Z"}
     common |= {"namespace": "team/web", "priority": "important", "ttl": "7d"}
     yield Entry(
-        **common,
-        body="The door code is 4711.",
-        scope="encrypted",
-        addressees=("agent:eng-b",),
+        **common, body="The door code is 4711.", scope="encrypted", addressees=("agent:eng-b",)
     )
     yield Entry(
         **common,
@@ -41,9 +38,7 @@ def entries():
         when="run git push",
         claim="100",
     )
-    yield Entry(
-        **common, body="x" * 300, scope="encrypted", addressees=("agent:eng-b",)
-    )
+    yield Entry(**common, body="x" * 300, scope="encrypted", addressees=("agent:eng-b",))
 
 
 def main():

@@ -23,20 +23,9 @@ WRONG = 1
 
 def doctor_options(parser: Options) -> None:
     add = parser.add_argument
-    add(
-        "client",
-        nargs="?",
-        choices=NAMES,
-        help="which client (default: each that is installed)",
-    )
-    add(
-        "--project",
-        metavar="DIR",
-        help="the project (default: the one around the current folder)",
-    )
-    add(
-        "--user", action="store_true", help="what is installed for all of your projects"
-    )
+    add("client", nargs="?", choices=NAMES, help="which client (default: each that is installed)")
+    add("--project", metavar="DIR", help="the project (default: the one around the current folder)")
+    add("--user", action="store_true", help="what is installed for all of your projects")
 
 
 def doctor(call: Call) -> int:
@@ -44,17 +33,12 @@ def doctor(call: Call) -> int:
 
     findings = {target.client: examine(target) for target in _targets(call)}
     data = {
-        client: [finding._asdict() for finding in results]
-        for client, results in findings.items()
+        client: [finding._asdict() for finding in results] for client, results in findings.items()
     }
     call.show(lambda: {"clients": data}, lambda: clean(_format_findings(findings)))
     return (
         WRONG
-        if any(
-            finding.verdict == "fail"
-            for results in findings.values()
-            for finding in results
-        )
+        if any(finding.verdict == "fail" for results in findings.values() for finding in results)
         else 0
     )
 
@@ -64,14 +48,8 @@ def _targets(call: Call) -> Iterator[Target]:
     from orchestrator.plugin.install.place import place
 
     args = call.args
-    location = place(
-        args.client or NAMES[0], args.project, args.root, args.user, os.environ
-    )
-    names = (
-        [args.client]
-        if args.client
-        else sorted({client for client, _ in installed(location)})
-    )
+    location = place(args.client or NAMES[0], args.project, args.root, args.user, os.environ)
+    names = [args.client] if args.client else sorted({client for client, _ in installed(location)})
     for name in names:
         yield place(name, args.project, args.root, args.user, os.environ).target
 
@@ -83,8 +61,7 @@ def _format_findings(findings: dict[str, list[Finding]]) -> str:
             "What is installed for all of your projects: orchestrator doctor --user"
         )
     return "\n\n".join(
-        "\n".join([client, *_format_client(results)])
-        for client, results in findings.items()
+        "\n".join([client, *_format_client(results)]) for client, results in findings.items()
     )
 
 
@@ -98,8 +75,5 @@ def _format_client(findings: list[Finding]) -> Iterator[str]:
         )
         if finding.mend:
             yield from textwrap.wrap(
-                finding.mend,
-                WIDTH,
-                initial_indent=" " * 7 + "→ ",
-                subsequent_indent=" " * 9,
+                finding.mend, WIDTH, initial_indent=" " * 7 + "→ ", subsequent_indent=" " * 9
             )

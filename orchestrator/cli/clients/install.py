@@ -19,21 +19,9 @@ NAMES = ("claude-code", "codex", "gemini", "openclaw", "agents-md")
 def install_options(parser: Options) -> None:
     add = parser.add_argument
     add("client", choices=NAMES, help="which client")
-    add(
-        "--project",
-        metavar="DIR",
-        help="the project (default: the one around the current folder)",
-    )
-    add(
-        "--user",
-        action="store_true",
-        help="in all of your projects that have a workspace",
-    )
-    add(
-        "--dry-run",
-        action="store_true",
-        help="show what would change, and write nothing",
-    )
+    add("--project", metavar="DIR", help="the project (default: the one around the current folder)")
+    add("--user", action="store_true", help="in all of your projects that have a workspace")
+    add("--dry-run", action="store_true", help="show what would change, and write nothing")
 
 
 def install(call: Call) -> None:
@@ -59,9 +47,7 @@ def _place(call: Call) -> Place:
 
     args = call.args
     if args.user and args.project:
-        raise Usage(
-            "--user is for all projects, --project for one: give one of the two"
-        )
+        raise Usage("--user is for all projects, --project for one: give one of the two")
     if args.user and args.client == "agents-md":
         raise Usage("AGENTS.md is a project's: leave --user out")
     return place(args.client, args.project, args.root, args.user, os.environ)
@@ -72,8 +58,7 @@ def _show(call: Call, done: Done, text: str) -> None:
 
     difference = report.differences(done, full=call.args.dry_run)
     call.show(
-        lambda: _data(call, done),
-        lambda: clean(f"{difference}\n\n{text}" if difference else text),
+        lambda: _data(call, done), lambda: clean(f"{difference}\n\n{text}" if difference else text)
     )
 
 
@@ -88,7 +73,6 @@ def _data(call: Call, done: Done) -> dict[str, Any]:
         "new_workspace": done.place.new,
         "agents": [agent.id for agent in done.place.agents],
         "files": {edit.path: edit.verb for edit in done.edits},
-        "commands": [ran.undo for ran in done.prepared.undo]
-        + [ran.do for ran in done.prepared.do],
+        "commands": [ran.undo for ran in done.prepared.undo] + [ran.do for ran in done.prepared.do],
         "notes": done.notes,
     }

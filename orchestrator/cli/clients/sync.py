@@ -15,13 +15,7 @@ if TYPE_CHECKING:
     from orchestrator.plugin.install.change import Target
     from orchestrator.plugin.sync.sync import Done
 
-NAMES = (
-    "AGENTS.md",
-    "CLAUDE.md",
-    "GEMINI.md",
-    "QWEN.md",
-    ".github/copilot-instructions.md",
-)
+NAMES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md", "QWEN.md", ".github/copilot-instructions.md")
 
 
 def sync_options(parser: Options) -> None:
@@ -32,17 +26,9 @@ def sync_options(parser: Options) -> None:
         metavar="FILE",
         help=f"these, besides those that have the block: {', '.join(NAMES)}",
     )
-    add(
-        "--project",
-        metavar="DIR",
-        help="the project (default: the one around the current folder)",
-    )
+    add("--project", metavar="DIR", help="the project (default: the one around the current folder)")
     add("--undo", action="store_true", help="take the block out of the files again")
-    add(
-        "--dry-run",
-        action="store_true",
-        help="show what would change, and write nothing",
-    )
+    add("--dry-run", action="store_true", help="show what would change, and write nothing")
 
 
 def sync(call: Call) -> None:
@@ -56,9 +42,7 @@ def sync(call: Call) -> None:
         return
     with core.open(target.root or "") as memory:
         done = syncing.sync(memory.store, target, args.files, args.dry_run)
-    call.show(
-        lambda: _data(done), lambda: _show(done.prepared, _format(done, args.dry_run))
-    )
+    call.show(lambda: _data(done), lambda: _show(done.prepared, _format(done, args.dry_run)))
 
 
 def _target(call: Call) -> Target:
@@ -66,9 +50,7 @@ def _target(call: Call) -> Target:
 
     location = place(SYNC, call.args.project, call.args.root, False, os.environ)
     if location.new:
-        raise NotFound(
-            "there is no workspace here: `orchestrator install agents-md` makes one"
-        )
+        raise NotFound("there is no workspace here: `orchestrator install agents-md` makes one")
     return location.target
 
 
@@ -85,9 +67,7 @@ def _format(done: Done, dry_run: bool) -> list[str]:
     count = len(done.planned.new) if dry_run else len(done.proposed.entries)
     lines = ["Would be done:"] if dry_run else []
     lines += [f"{edit.verb:<8} {_shorten(edit.path)}" for edit in written]
-    lines.append(
-        f"shown    {done.visible} decided and weighty, that every agent may see"
-    )
+    lines.append(f"shown    {done.visible} decided and weighty, that every agent may see")
     if count:
         lines.append(f"new      {count} to review: `synapse approve` lists them")
     if done.planned.withdrawn:

@@ -26,9 +26,7 @@ def answer_options(parser: Options) -> None:
     parser.add_argument(
         "name", metavar="RUN|ENTRY", help="a run that waits, a blocker or a question"
     )
-    parser.add_argument(
-        "text", metavar="TEXT", help="the answer; - reads standard input"
-    )
+    parser.add_argument("text", metavar="TEXT", help="the answer; - reads standard input")
     tool_options(parser)
     engine_options(parser)
 
@@ -37,9 +35,7 @@ def answer(call: Call) -> int:
     args, source = call.args, source_of(call)
     reply = answered(call.memory, source, args.name, read_text(args.text))
     if not reply.run:
-        call.show(
-            reply._asdict(), f"answered {reply.entry}: {', '.join(reply.entries)}"
-        )
+        call.show(reply._asdict(), f"answered {reply.entry}: {', '.join(reply.entries)}")
         return 0
     if holder := _taken(source, reply.run):
         call.show(
@@ -55,9 +51,7 @@ def _taken(source: Source, run: str) -> str:
     folder = os.path.join(source.root, "runs", ".holders")
     names = os.listdir(folder) if os.path.isdir(folder) else ()
     end = time.monotonic() + OTHERS_WITHIN
-    if not any(
-        lives(source.root, name) for name in names if not name.startswith(CLIENT)
-    ):
+    if not any(lives(source.root, name) for name in names if not name.startswith(CLIENT)):
         return ""
     while time.monotonic() < end:
         fields = find_run(source, run)
@@ -76,8 +70,7 @@ def _go_on(call: Call, reply: Answer) -> int:
         work = with_servers(supervisor, args.mcp, lambda: go_on(supervisor, reply.run))
         result = run_and_show(supervisor, work, quiet=args.quiet or call.json)
     call.show(
-        lambda: {**reply._asdict(), "result": result.fields()},
-        lambda: clean_text(result.text),
+        lambda: {**reply._asdict(), "result": result.fields()}, lambda: clean_text(result.text)
     )
     if not args.quiet or not result.done:
         call.note(describe_result(result))

@@ -48,9 +48,7 @@ def resume(call: Call) -> int:
     lines += [one_line(f"{run}: {why}") for run, why in waiting.items()]
     call.show(
         lambda: {"resumed": [result.fields() for result in results], "left": waiting},
-        lambda: (
-            "\n".join(lines) or "nothing to go on with: no run has lost its supervisor"
-        ),
+        lambda: "\n".join(lines) or "nothing to go on with: no run has lost its supervisor",
     )
     if waiting:
         call.note(LEFT)
@@ -89,9 +87,7 @@ async def _resume_all(
     resumed, waiting = await supervisor.recover(root)
     if root is not None and not resumed:
         runs = supervisor.run_store.runs
-        resumed = await supervisor.memory_thread(
-            lambda: runs.all(state="waiting", root=root)
-        )
+        resumed = await supervisor.memory_thread(lambda: runs.all(state="waiting", root=root))
         resumed = [run for run in resumed if run.id not in waiting]
     results = [await supervisor.result(run) for run in resumed]
     if root is None or waiting or any(result.waiting for result in results):

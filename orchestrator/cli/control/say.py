@@ -29,12 +29,7 @@ HEADERS = ("agent", "with", "hears it")
 def say_options(parser: Options) -> None:
     add = parser.add_argument
     add("text", metavar="TEXT", help="the text; - reads standard input")
-    add(
-        "--to",
-        default=EVERYBODY,
-        metavar="WHOM",
-        help="an agent, a team or a run (default: all)",
-    )
+    add("--to", default=EVERYBODY, metavar="WHOM", help="an agent, a team or a run (default: all)")
 
 
 def say(call: Call) -> None:
@@ -59,9 +54,7 @@ def _addressee(call: Call) -> str:
     """Return whom an agent's, a team's or a run's name means; of a run it is the agent."""
     whom, agents = str(call.args.to), call.memory.store.agents()
     names = {name for agent in agents.values() for name in agent.names}
-    if whom == EVERYBODY or not names.isdisjoint(
-        (whom, f"agent:{whom}", f"team:{whom}")
-    ):
+    if whom == EVERYBODY or not names.isdisjoint((whom, f"agent:{whom}", f"team:{whom}")):
         return whom
     try:
         return f"agent:{find_run(source_of(call), whom)['agent']}"
@@ -82,18 +75,12 @@ def _starters(call: Call, entry: Entry, listeners: list[Hearer]) -> list[str]:
     """Return the agents that are told at the start of a next session or run."""
     now = {hearer.agent for hearer in listeners}
     agents = call.memory.store.agents().values()
-    return [
-        agent.id for agent in agents if agent.id not in now and visible(entry, agent)
-    ]
+    return [agent.id for agent in agents if agent.id not in now and visible(entry, agent)]
 
 
 def _format(entry: Entry, listeners: list[Hearer], later: list[str]) -> str:
-    table = grid(
-        HEADERS, [[hearer.agent, hearer.engine, hearer.when] for hearer in listeners]
-    )
-    starts = (
-        f"at the next start, until {seconds(entry.expires)}: {', '.join(sorted(later))}"
-    )
+    table = grid(HEADERS, [[hearer.agent, hearer.engine, hearer.when] for hearer in listeners])
+    starts = f"at the next start, until {seconds(entry.expires)}: {', '.join(sorted(later))}"
     lines = [
         entry.id,
         table if listeners else "nobody is at work now",

@@ -16,19 +16,9 @@ from synapse.model.agents import OPERATOR
 
 def stop_options(parser: Options) -> None:
     add = parser.add_argument
-    add(
-        "runs",
-        nargs="*",
-        metavar="RUN",
-        help="which; all that they spawned end with them",
-    )
+    add("runs", nargs="*", metavar="RUN", help="which; all that they spawned end with them")
     add("--all", action="store_true", help="everything that runs")
-    add(
-        "--reason",
-        default="stopped by the operator",
-        metavar="TEXT",
-        help="why, for the record",
-    )
+    add("--reason", default="stopped by the operator", metavar="TEXT", help="why, for the record")
 
 
 def stop(call: Call) -> None:
@@ -38,9 +28,7 @@ def stop(call: Call) -> None:
     targets: list[Fields]
     if args.all:
         states = ("running", "waiting")
-        targets = [
-            run for state in states for run in find_runs(source_of(call), state=state)
-        ]
+        targets = [run for state in states for run in find_runs(source_of(call), state=state)]
     else:
         targets = [find_run(source_of(call), name) for name in args.runs]
         ended = [str(run["run"]) for run in targets if run["state"] == "ended"]
@@ -52,9 +40,7 @@ def stop(call: Call) -> None:
     root = call.memory.store.root or call.root
     orphans = [run for run in targets if not lives(root, str(run.get("holder")))]
     over = _end(call, {str(run["root"]) for run in orphans}) if orphans else set()
-    text = "\n".join(
-        f"stopped: {id}" if id in over else f"asked to stop: {id}" for id in ids
-    )
+    text = "\n".join(f"stopped: {id}" if id in over else f"asked to stop: {id}" for id in ids)
     left = [str(run["run"]) for run in orphans if run["run"] not in over]
     call.show({"stopped": ids, "orphaned": left}, text or "nothing runs")
 

@@ -11,13 +11,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.cli.frame.describe import source_of
-from orchestrator.cli.frame.live import (
-    NOT_DONE,
-    WAITING,
-    WATCH_EVERY,
-    Interrupted,
-    run_and_show,
-)
+from orchestrator.cli.frame.live import NOT_DONE, WAITING, WATCH_EVERY, Interrupted, run_and_show
 from orchestrator.reports.rows import find_run
 from orchestrator.waiting.answers import answer
 from orchestrator.waiting.questions import Question, answer_line, questions_of
@@ -72,9 +66,7 @@ async def go_on(supervisor: Supervisor, run: str) -> Result:
         return result if report is None else report.result(root.id)
 
 
-def to_the_end(
-    call: Call, supervisor: Supervisor, result: Result, again: Again
-) -> Result:
+def to_the_end(call: Call, supervisor: Supervisor, result: Result, again: Again) -> Result:
     """Wait for an answer as often as the run needs one, from standard input or from elsewhere, and
     return what came of it in the end. `again` goes on with it."""
     lines = Lines()

@@ -25,21 +25,14 @@ def source_of(call: Call) -> Source:
 def waiting_lines(rows: Iterable[RunRow]) -> list[str]:
     """Return a line for each run that waits for what is not here."""
     lines = (one_line(f"{row.id} {row.waits}") for row in rows if row.waits)
-    return [
-        fill(line, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
-        for line in lines
-    ]
+    return [fill(line, WIDTH, subsequent_indent="  ", break_on_hyphens=False) for line in lines]
 
 
 def describe_outcome(row: RunRow) -> str:
     """Return in a line what came of a run, or its task."""
     fields = row.fields
-    names = (
-        ("summary", "why") if fields.get("status") in ENDED_WELL else ("why", "summary")
-    )
-    return first(
-        str(fields.get(names[0]) or fields.get(names[1]) or fields.get("task", ""))
-    )
+    names = ("summary", "why") if fields.get("status") in ENDED_WELL else ("why", "summary")
+    return first(str(fields.get(names[0]) or fields.get(names[1]) or fields.get("task", "")))
 
 
 def clean_text(text: str) -> str:

@@ -25,9 +25,7 @@ class NoEngineNamed(Usage):
     """No engine is named, and there is no key: nothing was begun."""
 
 
-def choose_engine(
-    call: Call, name: str | None, script: str | None = None
-) -> str | None:
+def choose_engine(call: Call, name: str | None, script: str | None = None) -> str | None:
     """Return the engine of this name; for `auto`, or none, the scripted one where its script is
     given, else what synapse.yaml names or the first that there is a key for; None where nothing is.
     """
@@ -151,9 +149,7 @@ def open_supervisor(call: Call) -> Supervisor:
     )
 
 
-async def with_servers(
-    supervisor: Supervisor, servers: list[str] | None, work: Work[T]
-) -> T:
+async def with_servers(supervisor: Supervisor, servers: list[str] | None, work: Work[T]) -> T:
     """Return what comes of the work, done while the servers of its tools run. One that ends fails
     the calls of its tools, and no run.
     """

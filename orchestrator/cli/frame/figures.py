@@ -14,9 +14,7 @@ def format_money(cost: float | None) -> str:
 
 def format_tokens(usage: Usage) -> str:
     """Return the count of all tokens; with `~` where some of it is our own count."""
-    return mark_estimate(
-        format_count(usage.input_tokens + usage.output_tokens), usage.estimated
-    )
+    return mark_estimate(format_count(usage.input_tokens + usage.output_tokens), usage.estimated)
 
 
 def mark_estimate(figure: str, estimated: bool) -> str:

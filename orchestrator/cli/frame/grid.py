@@ -53,27 +53,20 @@ def _draw(headers: Sequence[str], rows: Rows, right: Sequence[str]) -> str:
 
     console = Console()
     cells = [[one_line(cell.replace("\n", " ")) for cell in row] for row in rows]
-    widths = [
-        max(map(cell_len, column)) for column in zip(headers, *cells, strict=True)
-    ]
+    widths = [max(map(cell_len, column)) for column in zip(headers, *cells, strict=True)]
     gap = (
         1
-        if headers[-1] in right
-        and sum(widths) + GAP * (len(headers) - 1) > console.width
+        if headers[-1] in right and sum(widths) + GAP * (len(headers) - 1) > console.width
         else GAP
     )
     gives = 0 if headers[-1] in right else len(headers) - 1
     room = console.width - sum(widths) + widths[gives] - gap * (len(headers) - 1)
     widths[gives] = min(widths[gives], max(room, LEAST))
     console.width = max(console.width, sum(widths) + gap * (len(headers) - 1))
-    pretty = Table(
-        box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="bold"
-    )
+    pretty = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="bold")
     for header, width in zip(headers, widths, strict=True):
         justify: Any = "right" if header in right else "left"
-        pretty.add_column(
-            header, justify=justify, no_wrap=True, overflow="ellipsis", width=width
-        )
+        pretty.add_column(header, justify=justify, no_wrap=True, overflow="ellipsis", width=width)
     for row in cells:
         pretty.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in row))
     with console.capture() as capture:

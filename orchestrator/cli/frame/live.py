@@ -31,9 +31,7 @@ class Interrupted(SynapseError):
     exit_code = 130
 
 
-def run_and_show(
-    supervisor: Supervisor, work: Coroutine[Any, Any, T], *, quiet: bool = False
-) -> T:
+def run_and_show(supervisor: Supervisor, work: Coroutine[Any, Any, T], *, quiet: bool = False) -> T:
     """Do the work to its end in an event loop of its own, and return what came of it. Interrupted
     where a signal came before: what ran is left to be gone on with."""
     progress = Progress(sys.stderr, quiet=quiet)
@@ -41,9 +39,7 @@ def run_and_show(
         return asyncio.run(_run(supervisor, work, progress))
 
 
-async def _run(
-    supervisor: Supervisor, work: Coroutine[Any, Any, T], progress: Progress
-) -> T:
+async def _run(supervisor: Supervisor, work: Coroutine[Any, Any, T], progress: Progress) -> T:
     loop = asyncio.get_running_loop()
     leaving: list[asyncio.Task[list[Run]]] = []
 

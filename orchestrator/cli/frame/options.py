@@ -9,12 +9,7 @@ from synapse.cli.frame.options import Options, Usage
 
 def tool_options(parser: Options) -> None:
     add = parser.add_argument
-    add(
-        "--tool",
-        action="append",
-        metavar="MODULE:FUNCTION",
-        help="a function as a tool",
-    )
+    add("--tool", action="append", metavar="MODULE:FUNCTION", help="a function as a tool")
     add(
         "--mcp",
         action="append",
@@ -39,11 +34,7 @@ def engine_options(parser: Options) -> None:
         help="where the agent's file names none (default: synapse.yaml's, or by the key)",
     )
     add("--model", metavar="M", help="where the agent's file names none")
-    add(
-        "--script",
-        metavar="MODULE:FUNCTION",
-        help="the function that `--engine scripted` calls",
-    )
+    add("--script", metavar="MODULE:FUNCTION", help="the function that `--engine scripted` calls")
     add("--quiet", action="store_true", help="no progress")
 
 
@@ -51,7 +42,5 @@ def read_text(text: str | None) -> str:
     """Return the argument, or what stands in standard input."""
     content = sys.stdin.read() if text in (None, "-") else str(text)
     if not content.strip():
-        raise Usage(
-            "there is nothing to do: give a task, or write it to standard input"
-        )
+        raise Usage("there is nothing to do: give a task, or write it to standard input")
     return content.strip("\n")

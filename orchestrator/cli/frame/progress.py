@@ -73,9 +73,7 @@ class Progress:
             from rich.console import Console
             from rich.live import Live
 
-            self._live = Live(
-                console=Console(file=self.out), refresh_per_second=8, transient=True
-            )
+            self._live = Live(console=Console(file=self.out), refresh_per_second=8, transient=True)
             self._live.__enter__()
         return self
 
@@ -90,9 +88,7 @@ class Progress:
         with store.snapshot() as snap:
             newest = snap.runs(limit=NEWEST)
         own_runs = (run for run in newest if run.get("holder") == holder)
-        self._roots.update(
-            dict.fromkeys(str(run["root"]) for run in reversed([*own_runs]))
-        )
+        self._roots.update(dict.fromkeys(str(run["root"]) for run in reversed([*own_runs])))
         rows: list[RunProgress] = []
         for root in self._roots:
             with store.snapshot(late=True) as snap:
@@ -123,15 +119,7 @@ class Progress:
         fresh = tuple(followed.read_new())
         took = (run.get("ended_at") or store.clock()) - run["at"]
         last = str(run.get("summary") or run.get("why") or followed.last)
-        return RunProgress(
-            run,
-            depth,
-            followed.turns,
-            followed.spent,
-            took,
-            first(last),
-            fresh,
-        )
+        return RunProgress(run, depth, followed.turns, followed.spent, took, first(last), fresh)
 
     # -- showing -----------------------------------------------------------------------------------
 
@@ -139,9 +127,7 @@ class Progress:
         if self.quiet:
             return
         if self._live is not None:
-            self._live.update(
-                _table(rows, self._live.console.width, self._live.console.height)
-            )
+            self._live.update(_table(rows, self._live.console.width, self._live.console.height))
             return
         for row in rows:
             for line in self._news(row):
@@ -165,14 +151,10 @@ def _table(rows: list[RunProgress], width: int, height: int) -> Any:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(
-        box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold", expand=True
-    )
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold", expand=True)
     for header in ("run", "state", "turns", "tokens", "cost", "time"):
         table.add_column(
-            header,
-            no_wrap=True,
-            justify="left" if header in ("run", "state") else "right",
+            header, no_wrap=True, justify="left" if header in ("run", "state") else "right"
         )
     table.add_column("", no_wrap=True, overflow="ellipsis", ratio=1)
     for row in rows[-max(height - 3, 3) :]:
@@ -181,9 +163,6 @@ def _table(rows: list[RunProgress], width: int, height: int) -> Any:
         figures = (str(row.turns), *spent, format_duration(row.took))
         name = "  " * row.depth + str(row.run["run"])
         table.add_row(
-            name,
-            Text(state, style=STYLES.get(state, "")),
-            *figures,
-            Text(one_line(row.last)),
+            name, Text(state, style=STYLES.get(state, "")), *figures, Text(one_line(row.last))
         )
     return table

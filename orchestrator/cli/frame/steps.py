@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from orchestrator.cli.frame.figures import (
-    format_count,
-    format_money,
-    format_tokens,
-    mark_estimate,
-)
+from orchestrator.cli.frame.figures import format_count, format_money, format_tokens, mark_estimate
 from orchestrator.engines.protocol import Usage
 from orchestrator.reports.rows import Fields
 from orchestrator.runs.files.ledger import load, spent
@@ -67,17 +62,14 @@ def format_call(call: Fields) -> str:
 
 def _format_arguments(arguments: Fields) -> str:
     values = [
-        repr(value) if isinstance(value, str) else to_json(value)
-        for value in arguments.values()
+        repr(value) if isinstance(value, str) else to_json(value) for value in arguments.values()
     ]
     pairs = zip(arguments, values, strict=True)
     return ", ".join(f"{name}={value}" for name, value in pairs)
 
 
 def _task_line(text: str) -> str:
-    return _one_line(
-        "\n".join(line for line in text.splitlines() if not line.startswith("#"))
-    )
+    return _one_line("\n".join(line for line in text.splitlines() if not line.startswith("#")))
 
 
 def _one_line(text: str) -> str:

@@ -38,9 +38,7 @@ def replay(call: Call) -> None:
     run = find_run(source, call.args.run)
     prompt = prompt_of(source, call.memory, run)
     if call.json:
-        return call.show(
-            {"run": run["run"], **prompt._asdict(), "sha256": prompt.sha256}, ""
-        )
+        return call.show({"run": run["run"], **prompt._asdict(), "sha256": prompt.sha256}, "")
     text = prompt.text if call.args.raw else clean(prompt.text)
     sys.stdout.flush()
     sys.stdout.buffer.write(text.encode("utf-8", "surrogatepass"))

@@ -6,11 +6,7 @@ from collections.abc import Iterator
 from textwrap import wrap
 from typing import Any
 
-from orchestrator.cli.frame.describe import (
-    describe_outcome,
-    source_of,
-    waiting_lines,
-)
+from orchestrator.cli.frame.describe import describe_outcome, source_of, waiting_lines
 from orchestrator.cli.frame.figures import (
     format_count,
     format_duration,
@@ -41,11 +37,7 @@ UNDONE = "\n\nended in the last 24 hours, and not done:\n"
 def ps_options(parser: Options) -> None:
     add = parser.add_argument
     add("--all", action="store_true", help="list ended runs too")
-    add(
-        "--watch",
-        action="store_true",
-        help="show what each does and last said, until Ctrl-C",
-    )
+    add("--watch", action="store_true", help="show what each does and last said, until Ctrl-C")
     add("--agent", metavar="AGENT", help="only this agent's")
     add("--project", metavar="P", help="only this project's")
     add(
@@ -66,11 +58,7 @@ def ps(call: Call) -> None:
         return
     state = None if args.all else "running"
     records = find_runs(
-        source,
-        state=state,
-        agent=args.agent,
-        project=args.project,
-        limit=args.limit or None,
+        source, state=state, agent=args.agent, project=args.project, limit=args.limit or None
     )
     rows = run_rows(source, records)
     if args.all:
@@ -98,9 +86,7 @@ def _undone(call: Call) -> list[dict[str, Any]]:
     """Return the newest runs that ended in the last day, and otherwise than done."""
     since = call.memory.store.clock() - RECENT
     source = source_of(call)
-    ended = find_runs(
-        source, state="ended", agent=call.args.agent, project=call.args.project
-    )
+    ended = find_runs(source, state="ended", agent=call.args.agent, project=call.args.project)
     recent = [run for run in ended if run.get("ended_at", 0) >= since]
     return [run for run in recent if run.get("status") not in ENDED_WELL][:NEWEST]
 
@@ -108,19 +94,11 @@ def _undone(call: Call) -> list[dict[str, Any]]:
 def format_runs(rows: list[RunRow], *, everything: bool) -> str:
     """Return the table of these runs; with the reason why, where one ended otherwise than done."""
     if not rows:
-        return (
-            "no runs"
-            if everything
-            else "nothing runs; `orchestrator ps --all` lists what ran"
-        )
+        return "no runs" if everything else "nothing runs; `orchestrator ps --all` lists what ran"
     table = grid(HEADERS, list(map(_row, rows)), NUMBERS)
     undone = [row for row in rows if _why(row)]
     return "\n".join(
-        [
-            table,
-            *waiting_lines(rows),
-            *(["", _format_reasons(undone)] if undone else []),
-        ]
+        [table, *waiting_lines(rows), *(["", _format_reasons(undone)] if undone else [])]
     )
 
 
@@ -181,9 +159,7 @@ def tree(call: Call) -> None:
     call.show(lambda: {"trees": [top.json() for top in tops]}, text)
 
 
-def format_tree(
-    node: Node, width: int, lead: str = "", turn: str = ""
-) -> Iterator[str]:
+def format_tree(node: Node, width: int, lead: str = "", turn: str = "") -> Iterator[str]:
     """Yield the lines of a tree: each run with its state, what it and all below it took, and its
     result or its task.
     """
@@ -192,9 +168,7 @@ def format_tree(
     if node.children:
         own = _spent(row.tokens, row.usage.estimated, row.cost)
         figures = f"in all {node.runs} runs, {figures}; its own {own}"
-    yield short(
-        f"{lead}{turn}{row.id}  {row.state}  {figures}  {describe_outcome(row)}", width
-    )
+    yield short(f"{lead}{turn}{row.id}  {row.state}  {figures}  {describe_outcome(row)}", width)
     inner = lead + {"": "", "├─ ": "│  ", "└─ ": "   "}[turn]
     for child in node.children:
         is_last = child is node.children[-1]

@@ -9,17 +9,7 @@ from orchestrator.reports.sums import BY, Sum, sums
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options
 
-HEADERS = (
-    "runs",
-    "done",
-    "blocked",
-    "failed",
-    "running",
-    "blockers",
-    "tokens",
-    "cost",
-    "overhead",
-)
+HEADERS = ("runs", "done", "blocked", "failed", "running", "blockers", "tokens", "cost", "overhead")
 OVERHEAD = """\
 overhead: tokens that memory took (views, tool schemas, recalls, wakes, entries
 written back, what the system text says of it) as a share of the tokens of the
@@ -38,11 +28,7 @@ def stats_options(parser: Options) -> None:
         metavar="WHAT",
         help=f"{', '.join(BY)} (default: department)",
     )
-    add(
-        "--since",
-        metavar="WHEN",
-        help="24h, yesterday, last tuesday, 2026-02-01 (default: all)",
-    )
+    add("--since", metavar="WHEN", help="24h, yesterday, last tuesday, 2026-02-01 (default: all)")
 
 
 def stats(call: Call) -> None:
@@ -60,14 +46,8 @@ def _format_stats(by: str, sums: list[Sum], total: Sum) -> str:
     if not sums:
         return "no runs"
     rows = [_row(group) for group in (*sums, *([total] if len(sums) > 1 else []))]
-    about_overhead = (
-        f"\n{OVERHEAD}" if any(group.overhead is not None for group in sums) else ""
-    )
-    note = (
-        "\n~: some of it was not reported, or could not be counted"
-        if total.estimated
-        else ""
-    )
+    about_overhead = f"\n{OVERHEAD}" if any(group.overhead is not None for group in sums) else ""
+    note = "\n~: some of it was not reported, or could not be counted" if total.estimated else ""
     return grid((by, *HEADERS), rows, HEADERS) + about_overhead + note
 
 
@@ -76,15 +56,6 @@ def _row(group: Sum) -> list[str]:
     blockers = "-" if group.blockers is None else str(group.blockers)
     tokens = mark_estimate(format_count(group.tokens), group.estimated)
     overhead = (
-        "-"
-        if group.overhead is None
-        else mark_estimate(f"{group.overhead:.1%}", group.estimated)
+        "-" if group.overhead is None else mark_estimate(f"{group.overhead:.1%}", group.estimated)
     )
-    return [
-        group.name,
-        *map(str, counts),
-        blockers,
-        tokens,
-        format_money(group.cost),
-        overhead,
-    ]
+    return [group.name, *map(str, counts), blockers, tokens, format_money(group.cost), overhead]

@@ -32,26 +32,14 @@ def tail(call: Call) -> None:
         for step in _steps(call, str(run["run"])):
             if call.json:
                 call.say(
-                    to_json(
-                        {
-                            "n": step.n,
-                            "epoch": step.epoch,
-                            "kind": step.kind,
-                            **step.fields,
-                        }
-                    )
+                    to_json({"n": step.n, "epoch": step.epoch, "kind": step.kind, **step.fields})
                 )
             else:
                 for line in format_step(step):
                     call.say(short(line, columns() or 0))
             call.flush()
         if not call.json:
-            call.say(
-                short(
-                    format_end(find_run(source_of(call), str(run["run"]))),
-                    columns() or 0,
-                )
-            )
+            call.say(short(format_end(find_run(source_of(call), str(run["run"]))), columns() or 0))
 
 
 def _steps(call: Call, id: str) -> Iterator[Step]:
@@ -59,9 +47,7 @@ def _steps(call: Call, id: str) -> Iterator[Step]:
     grown = Tail(call.memory.store.root or call.root, id, STEPS)
     while True:
         # before the look: nothing comes after
-        is_last = (
-            not call.args.follow or find_run(source_of(call), id)["state"] != "running"
-        )
+        is_last = not call.args.follow or find_run(source_of(call), id)["state"] != "running"
         yield from steps.read(grown.lines())
         if is_last:
             return

@@ -22,13 +22,9 @@ def unread(call: Call) -> None:
     runs = find_runs(source, project=call.args.project)
     rows = run_rows(source, unread_runs(source, runs))
     costs = [row.cost for row in rows if row.cost is not None]
-    totals = {
-        "tokens": sum(row.tokens for row in rows),
-        "cost": sum(costs) if costs else None,
-    }
+    totals = {"tokens": sum(row.tokens for row in rows), "cost": sum(costs) if costs else None}
     call.show(
-        lambda: {"debts": [row.json() for row in rows], **totals},
-        lambda: _format_unread(rows),
+        lambda: {"debts": [row.json() for row in rows], **totals}, lambda: _format_unread(rows)
     )
 
 

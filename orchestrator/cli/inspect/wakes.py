@@ -33,20 +33,12 @@ def wakes(call: Call) -> None:
     ]
     call.show(
         lambda: {"wakes": matches},
-        lambda: (
-            grid(HEADERS, list(map(_row, matches)))
-            if matches
-            else _format_none(args.pending)
-        ),
+        lambda: grid(HEADERS, list(map(_row, matches))) if matches else _format_none(args.pending),
     )
 
 
 def _format_none(pending: bool) -> str:
-    return (
-        "nothing waits: all that is critical was in a prompt"
-        if pending
-        else "nothing critical"
-    )
+    return "nothing waits: all that is critical was in a prompt" if pending else "nothing critical"
 
 
 def _row(wake: Wake) -> list[str]:

@@ -140,9 +140,7 @@ def _print(call: Call, activities: Activities) -> None:
                     text = line if line.startswith(run) else f"{run}{line}"
                     call.say(short(text, WIDTH))
         for run in last.keys() - current.keys():
-            call.say(
-                to_json({"run": run, "over": True}) if call.json else f"{run}  over"
-            )
+            call.say(to_json({"run": run, "over": True}) if call.json else f"{run}  over")
         call.flush()
         last = current
         time.sleep(LOOK_EVERY)

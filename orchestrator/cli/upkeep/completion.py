@@ -19,9 +19,7 @@ def completion_options(parser: Options) -> None:
 
 def completion(call: Call) -> None:
     text = script(call.args.shell)
-    call.show(
-        lambda: {"shell": call.args.shell, "script": text}, lambda: text.rstrip("\n")
-    )
+    call.show(lambda: {"shell": call.args.shell, "script": text}, lambda: text.rstrip("\n"))
 
 
 def script(shell: str) -> str:

@@ -14,12 +14,7 @@ from orchestrator.cli.frame.options import engine_options
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options
 from synapse.cli.frame.show import one_line
-from synapse.cli.serve import (
-    checked_address,
-    demand_packages,
-    serve_options,
-    serving_of,
-)
+from synapse.cli.serve import checked_address, demand_packages, serve_options, serving_of
 from synapse.errors import Conflict, StoreError
 from synapse.system.plain_files import make_folder, open_file
 
@@ -33,9 +28,7 @@ LOG = "runs/.daemon.log"
 
 def up_options(parser: Options) -> None:
     parser.add_argument(
-        "--detach",
-        action="store_true",
-        help="run in the background; its output goes to " + LOG,
+        "--detach", action="store_true", help="run in the background; its output goes to " + LOG
     )
     parser.add_argument(
         "--serve",
@@ -74,9 +67,7 @@ def _server(
     return served(serving, _root(call), port, call.note, host, begin)
 
 
-async def _stay(
-    call: Call, supervisor: Supervisor, address: tuple[str, int] | None
-) -> None:
+async def _stay(call: Call, supervisor: Supervisor, address: tuple[str, int] | None) -> None:
     """Stay up until the daemon is asked to go down, or gets a signal."""
     import asyncio
     import signal
@@ -134,18 +125,13 @@ def _server_words(args: Any) -> list[str]:
     """Return the options of the server as another process takes them."""
     options = ["--serve", "--host", args.host, "--port", args.port]
     if args.token_file:
-        options += [
-            "--token-file",
-            os.path.abspath(os.path.expanduser(args.token_file)),
-        ]
+        options += ["--token-file", os.path.abspath(os.path.expanduser(args.token_file))]
     for names in args.hosts or ():
         options += ["--hosts", names]
     return options + ["--trust-local"] * args.trust_local
 
 
-def _await_status(
-    call: Call, process: subprocess.Popen[bytes], began: int
-) -> dict[str, Any]:
+def _await_status(call: Call, process: subprocess.Popen[bytes], began: int) -> dict[str, Any]:
     """Return what the new daemon says of itself. Where it does not come up, raise StoreError with
     the last line of its log.
     """
@@ -161,9 +147,7 @@ def _await_status(
         except (NotFound, StoreError):  # one that a hook started makes room for it
             pass
         time.sleep(0.05)
-    with open(
-        open_file(os.path.join(_root(call), LOG)), encoding="utf-8", errors="replace"
-    ) as log:
+    with open(open_file(os.path.join(_root(call), LOG)), encoding="utf-8", errors="replace") as log:
         log.seek(began)
         lines = [line.strip() for line in log if line.strip()]
     why = (
@@ -190,9 +174,7 @@ def down(call: Call) -> None:
             )
         time.sleep(0.02)
     runs = ", ".join(answer.get("runs", ()))
-    runs_left = (
-        f"; for `orchestrator up` or `resume` to go on with: {runs}" if runs else ""
-    )
+    runs_left = f"; for `orchestrator up` or `resume` to go on with: {runs}" if runs else ""
     call.show(answer, f"down{runs_left}; the next hook of a client starts one again")
 
 

@@ -22,23 +22,14 @@ NOT_DONE = 9
 
 def defrag_agent_options(parser: Options) -> None:
     add = parser.add_argument
-    add(
-        "directory",
-        metavar="DIR",
-        help="the agent's folder, with MEMORY.md and memory/",
-    )
+    add("directory", metavar="DIR", help="the agent's folder, with MEMORY.md and memory/")
     add("--plan", action="store_true", help="show what would be done; change nothing")
     add(
         "--nap",
         action="store_true",
         help="only where a nap is due: --context above 0.75, or not given",
     )
-    add(
-        "--context",
-        type=decimal,
-        metavar="SHARE",
-        help="how full the agent's context is, 0 to 1",
-    )
+    add("--context", type=decimal, metavar="SHARE", help="how full the agent's context is, 0 to 1")
     add(
         "--lines",
         type=whole,
@@ -120,10 +111,7 @@ def _show_plan(call: Call, folder: str) -> int:
     }
     call.show(
         fields,
-        lambda: (
-            "\n".join(clean(line.replace("\n", " ")) for line in lines)
-            or "nothing to do"
-        ),
+        lambda: "\n".join(clean(line.replace("\n", " ")) for line in lines) or "nothing to do",
     )
     return 0
 
@@ -134,11 +122,7 @@ def _change_page(call: Call, folder: str) -> int:
     if call.args.install:
         root = os.path.abspath(call.memory.store.root or call.root)
         changed = install(folder, f"synapse --root {shlex.quote(root)} defrag")
-        state = (
-            "calls `synapse defrag` now"
-            if changed
-            else "calls `synapse defrag` already"
-        )
+        state = "calls `synapse defrag` now" if changed else "calls `synapse defrag` already"
     else:
         changed = uninstall(folder)
         state = "is as it was before" if changed else "has no block of ours"

@@ -22,29 +22,15 @@ NOT_DONE = 9
 
 def propose_options(parser: Options) -> None:
     add = parser.add_argument
-    add(
-        "--plan",
-        action="store_true",
-        help="only say how much an engine would be asked; call none",
-    )
+    add("--plan", action="store_true", help="only say how much an engine would be asked; call none")
     add(
         "--engine",
         metavar="NAME",
         help="which engine (default: as synapse.yaml says under consolidation)",
     )
     add("--model", metavar="NAME", help="which model (default: the engine's own)")
-    add(
-        "--max-tokens",
-        type=whole,
-        metavar="N",
-        help="tokens at most, in all calls of the day",
-    )
-    add(
-        "--max-usd",
-        type=decimal,
-        metavar="N",
-        help="dollars at most, in all calls of the day",
-    )
+    add("--max-tokens", type=whole, metavar="N", help="tokens at most, in all calls of the day")
+    add("--max-usd", type=decimal, metavar="N", help="dollars at most, in all calls of the day")
 
 
 def propose(call: Call) -> int:
@@ -80,14 +66,8 @@ def _options(call: Call) -> Wanted | None:
     if not args.engine and declared is None:
         return None
     base = declared if declared and not args.engine else Wanted(args.engine)
-    overrides = {
-        "model": args.model,
-        "max_tokens": args.max_tokens,
-        "max_usd": args.max_usd,
-    }
-    return base._replace(
-        **{name: value for name, value in overrides.items() if value is not None}
-    )
+    overrides = {"model": args.model, "max_tokens": args.max_tokens, "max_usd": args.max_usd}
+    return base._replace(**{name: value for name, value in overrides.items() if value is not None})
 
 
 def _format_report(report: Report) -> str:

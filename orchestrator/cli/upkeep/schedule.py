@@ -13,15 +13,7 @@ from typing import Any
 from orchestrator.cli.frame.figures import format_duration
 from orchestrator.cli.frame.grid import grid
 from orchestrator.nightly.job import Past, past, spend
-from orchestrator.nightly.schedule import (
-    EPOCH,
-    Plan,
-    due,
-    following,
-    instant,
-    plan_of,
-    zone_of,
-)
+from orchestrator.nightly.schedule import EPOCH, Plan, due, following, instant, plan_of, zone_of
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options, Usage
 from synapse.cli.frame.parse import number as whole
@@ -37,24 +29,10 @@ NO_JOB = "there is no nightly job: synapse.yaml says `schedule: {defrag: off}`"
 
 def schedule_options(parser: Options) -> None:
     add = parser.add_argument
-    add(
-        "--days",
-        type=whole,
-        default=14,
-        metavar="N",
-        help="how many dates back (default: 14)",
-    )
+    add("--days", type=whole, default=14, metavar="N", help="how many dates back (default: 14)")
     add("--run", action="store_true", help="do now what is due and not done")
-    add(
-        "--quiet",
-        action="store_true",
-        help="with --run: say nothing where nothing was due",
-    )
-    add(
-        "--systemd",
-        action="store_true",
-        help="print a systemd service and timer that run it",
-    )
+    add("--quiet", action="store_true", help="with --run: say nothing where nothing was due")
+    add("--systemd", action="store_true", help="print a systemd service and timer that run it")
     add("--cron", action="store_true", help="print a line for cron that runs it")
 
 
@@ -116,16 +94,13 @@ def _as_json(call: Call, plan: Plan) -> dict[str, Any]:
             "local": _local(at, plan).isoformat(),
         }
     fields["daemon"] = _daemon(call)
-    fields["runs"] = [
-        _run_json(job) for job in past(call.memory.store, plan, call.args.days)
-    ]
+    fields["runs"] = [_run_json(job) for job in past(call.memory.store, plan, call.args.days)]
     return fields
 
 
 def _run_json(job: Past) -> dict[str, Any]:
     times = {
-        name: at and clock.seconds(at)
-        for name, at in (("began", job.began), ("ended", job.ended))
+        name: at and clock.seconds(at) for name, at in (("began", job.began), ("ended", job.ended))
     }
     return {**job._asdict(), **times, "seconds": _seconds(job)}
 

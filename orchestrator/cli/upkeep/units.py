@@ -37,8 +37,7 @@ CRON = """\
 def systemd(root: str, python: str, name: str, at: time, zone: str) -> str:
     """Return a service and a timer. Other nightly jobs may go on: each local date has one run."""
     escaped = " ".join(
-        f'"{argument}"' if " " in argument else argument
-        for argument in _words(root, python)
+        f'"{argument}"' if " " in argument else argument for argument in _words(root, python)
     ).replace("%", "%%")
     return SYSTEMD.format(
         name=name,

@@ -216,9 +216,7 @@ class Paper:
     def says(self, who: str, what: str) -> None:
         name = self._painted(COLOURS.get(who, BOLD), f"{who:<10}")
         first, *wrapped = textwrap.wrap(what, WIDTH - 14, break_on_hyphens=False)
-        self.line(
-            "\n".join([f"  {name}  {first}", *(f"{'':14}{line}" for line in wrapped)])
-        )
+        self.line("\n".join([f"  {name}  {first}", *(f"{'':14}{line}" for line in wrapped)]))
 
     def quotes(self, text: str) -> None:
         for line in textwrap.wrap(one_line(text), WIDTH - 16, break_on_hyphens=False):

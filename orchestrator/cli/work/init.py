@@ -35,21 +35,15 @@ def init(call: Call) -> None:
             fd = open_file(path, os.O_WRONLY | os.O_APPEND)
             with open(fd, "a", encoding="utf-8") as file:
                 file.write(SETTINGS)
-        files = {f"agents/{id}.yaml": text for id, text in AGENTS.items()} | {
-            "team.yaml": TEAM
-        }
+        files = {f"agents/{id}.yaml": text for id, text in AGENTS.items()} | {"team.yaml": TEAM}
         new_files = [
-            name
-            for name, text in files.items()
-            if _write_new(os.path.join(root, name), text)
+            name for name, text in files.items() if _write_new(os.path.join(root, name), text)
         ]
     except OSError as error:
         raise StoreError(f"{root} cannot be written: {error}") from error
     with core.open(root) as memory:
         memory.store.look(force=True)
-    shown_root = (
-        os.path.relpath(root) if call.args.directory is None else call.args.directory
-    )
+    shown_root = os.path.relpath(root) if call.args.directory is None else call.args.directory
     call.show(
         lambda: {"root": root, "files": new_files},
         lambda: clean(_format_ready(shown_root, new_files)),
@@ -69,8 +63,7 @@ def _write_new(path: str, text: str) -> bool:
 def _format_ready(root: str, files: list[str]) -> str:
     option = "" if root == "shared-memory" else f"--root {root} "
     lines = [
-        f"{root} is ready"
-        + (": " + ", ".join(files) if files else "; nothing in it was changed")
+        f"{root} is ready" + (": " + ", ".join(files) if files else "; nothing in it was changed")
     ]
     return "\n".join(
         [

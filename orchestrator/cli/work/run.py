@@ -17,12 +17,7 @@ from orchestrator.cli.frame.engines import (
     with_servers,
 )
 from orchestrator.cli.frame.figures import format_money
-from orchestrator.cli.frame.options import (
-    engine_options,
-    read_text,
-    tool_options,
-    wait_option,
-)
+from orchestrator.cli.frame.options import engine_options, read_text, tool_options, wait_option
 from orchestrator.reports.rows import ENDED_WELL
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options
@@ -38,19 +33,9 @@ TOOLS = ("auto", "always", "never")
 
 def run_options(parser: Options) -> None:
     add = parser.add_argument
-    add(
-        "task",
-        nargs="?",
-        metavar="TASK",
-        help="what to do (default, or -: standard input)",
-    )
+    add("task", nargs="?", metavar="TASK", help="what to do (default, or -: standard input)")
     add("--agent", required=True, metavar="A", help="who is to do it")
-    add(
-        "--project",
-        default="general",
-        metavar="P",
-        help="for which project (default: general)",
-    )
+    add("--project", default="general", metavar="P", help="for which project (default: general)")
     engine_options(parser)
     add(
         "--view-budget",
@@ -78,35 +63,13 @@ def run_options(parser: Options) -> None:
         metavar="N",
         help="tokens of one reply at most; each call reserves them (default: 8192)",
     )
-    add(
-        "--timeout",
-        type=seconds,
-        metavar="S",
-        help="seconds after which it ends, or 5m, 2h",
-    )
-    add(
-        "--memory-tools",
-        choices=TOOLS,
-        metavar="WHEN",
-        help=f"{', '.join(TOOLS)} (default: auto)",
-    )
-    add(
-        "--intent",
-        metavar="I",
-        help="name of the intent: the same intent is the same work",
-    )
-    add(
-        "--once",
-        action="store_true",
-        help="not again where it is being done, or was just done",
-    )
+    add("--timeout", type=seconds, metavar="S", help="seconds after which it ends, or 5m, 2h")
+    add("--memory-tools", choices=TOOLS, metavar="WHEN", help=f"{', '.join(TOOLS)} (default: auto)")
+    add("--intent", metavar="I", help="name of the intent: the same intent is the same work")
+    add("--once", action="store_true", help="not again where it is being done, or was just done")
     wait_option(parser)
     tool_options(parser)
-    add(
-        "--dry-run",
-        action="store_true",
-        help="show the prompt and its price; call nothing",
-    )
+    add("--dry-run", action="store_true", help="show the prompt and its price; call nothing")
 
 
 def budget(text: str) -> int | str:
@@ -131,8 +94,7 @@ def run(call: Call) -> int:
         if args.wait:
             result = to_the_end(call, supervisor, result, again)
     call.show(
-        result.fields,
-        lambda: "\n".join(filter(None, (result.repeated, clean_text(result.text)))),
+        result.fields, lambda: "\n".join(filter(None, (result.repeated, clean_text(result.text))))
     )
     if not args.quiet or not (result.done or result.played):
         call.note(describe_result(result))
@@ -181,11 +143,7 @@ def _as_json(estimate: Preview) -> dict[str, Any]:
         "receipt": estimate.receipt,
         "engine": estimate.engine,
         "model": estimate.model,
-        "cost": {
-            "first_turn_at_most": estimate.turn,
-            "run": estimate.run,
-            "turns": estimate.turns,
-        },
+        "cost": {"first_turn_at_most": estimate.turn, "run": estimate.run, "turns": estimate.turns},
     }
 
 

@@ -7,17 +7,8 @@ from textwrap import fill
 from typing import TYPE_CHECKING
 
 from orchestrator.cli.frame.asking import Lines, ended, until_answered
-from orchestrator.cli.frame.describe import (
-    clean_text,
-    describe_result,
-    describe_tree,
-)
-from orchestrator.cli.frame.engines import (
-    choose_engine,
-    make_engine,
-    model_of,
-    shell_errors,
-)
+from orchestrator.cli.frame.describe import clean_text, describe_result, describe_tree
+from orchestrator.cli.frame.engines import choose_engine, make_engine, model_of, shell_errors
 from orchestrator.cli.frame.figures import format_money, format_tokens
 from orchestrator.cli.frame.grid import grid
 from orchestrator.cli.frame.live import run_and_show
@@ -39,14 +30,8 @@ HEADERS = ("run", "state", "own tokens", "own cost", "said")
 def team_options(parser: Options) -> None:
     add = parser.add_argument
     add("--project", required=True, metavar="P", help="which project it is")
-    add(
-        "--brief", metavar="TEXT", help="what is wanted (default, or -: standard input)"
-    )
-    add(
-        "--file",
-        metavar="FILE",
-        help="who takes part (default: team.yaml in the workspace)",
-    )
+    add("--brief", metavar="TEXT", help="what is wanted (default, or -: standard input)")
+    add("--file", metavar="FILE", help="who takes part (default: team.yaml in the workspace)")
     add("--once", action="store_true", help="do nothing again that was just done")
     wait_option(parser)
     engine_options(parser)
@@ -66,10 +51,7 @@ def team(call: Call) -> int:
     model = model_of(engine, args.model, members.models)
     script = args.script or _trusted_script(call, args.file, members.script)
     kind = make_engine(engine, script if engine == "scripted" else None)
-    with (
-        shell_errors(),
-        Supervisor(call.memory, engine=kind, model=model) as supervisor,
-    ):
+    with shell_errors(), Supervisor(call.memory, engine=kind, model=model) as supervisor:
         work = members.run(supervisor, brief, args.project, args.once)
         report = run_and_show(supervisor, work, quiet=args.quiet or call.json)
         lines = Lines()
@@ -82,18 +64,14 @@ def team(call: Call) -> int:
     return ended(call, report.runs, report.done or report.played)
 
 
-def _answered(
-    call: Call, supervisor: Supervisor, report: Report, lines: Lines
-) -> Report:
+def _answered(call: Call, supervisor: Supervisor, report: Report, lines: Lines) -> Report:
     """Wait for an answer to a run of a team, and return what the team came to then."""
     from orchestrator.team import go_on
 
     async def rest() -> Report:
         async with supervisor:
             await supervisor.recover(root.root)
-            first = await supervisor.memory_thread(
-                supervisor.run_store.known, root.root
-            )
+            first = await supervisor.memory_thread(supervisor.run_store.known, root.root)
             return await go_on(supervisor, first) or report
 
     waiting = next(result for result in report.runs if result.waiting)

@@ -86,45 +86,30 @@ def read(folder: str) -> Notebook:
         raise NotFound(f"there is no folder {folder}", dir=folder)
     _demand_own(folder)
     notes = {
-        date.fromisoformat(on): text
-        for on, text in _texts(folder, NOTES, _NOTE)
-        if _is_date(on)
+        date.fromisoformat(on): text for on, text in _texts(folder, NOTES, _NOTE) if _is_date(on)
     }
     memory = (
-        _text(os.path.join(folder, MEMORY))
-        if os.path.exists(os.path.join(folder, MEMORY))
-        else ""
+        _text(os.path.join(folder, MEMORY)) if os.path.exists(os.path.join(folder, MEMORY)) else ""
     )
     return Notebook(memory, notes, dict(_texts(folder, ARCHIVE, _MONTH)))
 
 
-def defrag_agent(
-    folder: str, now: datetime, lines: int = LINES, days: int = DAYS
-) -> Report:
+def defrag_agent(folder: str, now: datetime, lines: int = LINES, days: int = DAYS) -> Report:
     """Run one cycle: collect, tidy, validate, apply, log."""
     _demand_own(folder)
     with _alone(folder):
         before = read(folder)
-        return apply(
-            folder, before, tidied(before, now.date(), lines, days), now, lines, days
-        )
+        return apply(folder, before, tidied(before, now.date(), lines, days), now, lines, days)
 
 
 def apply(
-    folder: str,
-    before: Notebook,
-    plan: Tidied,
-    now: datetime,
-    lines: int = LINES,
-    days: int = DAYS,
+    folder: str, before: Notebook, plan: Tidied, now: datetime, lines: int = LINES, days: int = DAYS
 ) -> Report:
     """Write what the plan says; where then anything is missing, all is put back as it was."""
     backup = _backed_up(folder, now)
     try:
         if read(folder) != before:
-            raise Conflict(
-                "the agent wrote to its memory just now; nothing was changed, try again"
-            )
+            raise Conflict("the agent wrote to its memory just now; nothing was changed, try again")
         # first, so that nothing is ever in neither place
         for month, page in plan.archive.items():
             _write(folder, f"{ARCHIVE}/{month}.md", page)
@@ -154,14 +139,10 @@ def _report(
         plan, after = Tidied(before.memory, {}, (), (), ()), before
     long = count(after.memory)
     warnings = (
-        (f"MEMORY.md has {long} lines, and what is left is no bullet",)
-        if long >= lines
-        else ()
+        (f"MEMORY.md has {long} lines, and what is left is no bullet",) if long >= lines else ()
     )
     verdict = "failed" if critical else "passed_with_warnings" if warnings else "passed"
-    share = overlap(
-        (before.notes[on] for on in recent(before, today, days)), after.memory
-    )
+    share = overlap((before.notes[on] for on in recent(before, today, days)), after.memory)
     return Report(
         verdict,
         warnings,
@@ -231,9 +212,7 @@ def _demand_own(folder: str) -> None:
             )
 
 
-def _texts(
-    folder: str, below: str, pattern: re.Pattern[str]
-) -> Iterator[tuple[str, str]]:
+def _texts(folder: str, below: str, pattern: re.Pattern[str]) -> Iterator[tuple[str, str]]:
     path = os.path.join(folder, below)
     for name in sorted(os.listdir(path)) if os.path.isdir(path) else ():
         if match := pattern.fullmatch(name):
@@ -275,9 +254,7 @@ def _backed_up(folder: str, now: datetime) -> str:
                 write_file(copy, plain_files.read_file(path))
                 shutil.copystat(path, copy)
     except OSError as error:
-        raise StoreError(
-            f"{target} cannot be written, so nothing was changed: {error}"
-        ) from error
+        raise StoreError(f"{target} cannot be written, so nothing was changed: {error}") from error
     return target
 
 
@@ -312,11 +289,7 @@ def _log(folder: str, report: Report, now: datetime, lines: int) -> None:
         "warnings": list(report.warnings),
         "critical": list(report.critical),
     }
-    row: dict[str, Any] = {
-        "date": f"{now:%Y-%m-%d}",
-        "verdict": verdict,
-        "metrics": metrics,
-    }
+    row: dict[str, Any] = {"date": f"{now:%Y-%m-%d}", "verdict": verdict, "metrics": metrics}
     row["overlap_pct"] = round(100 * report.overlap, 1)
     title = "Defrag Failed, Rolled Back" if report.critical else "Defrag Complete"
     entry_lines = [

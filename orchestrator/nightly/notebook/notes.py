@@ -25,11 +25,7 @@ SECTIONS = {
     "Projects": "project, projects, decision, decisions",
     "Lessons Learned": "lesson, lessons, lessons learned, learned",
 }
-_LABELS = {
-    label: section
-    for section, labels in SECTIONS.items()
-    for label in labels.split(", ")
-}
+_LABELS = {label: section for section, labels in SECTIONS.items() for label in labels.split(", ")}
 _LABEL = re.compile(r"[-*]\s+(?:\*\*)?([A-Za-z ]+?)(?:\*\*)?:")
 _HEADING = re.compile(r"#{1,6}\s+(.+?)\s*#*$")
 _UNTIL = re.compile(r"\(until (\d{4}-\d\d-\d\d)\)")
@@ -85,13 +81,9 @@ def tidied(book: Notebook, today: date, lines: int = LINES, days: int = DAYS) ->
     pages = dict(book.archive)
     filed = tuple(_file_notes(pages, book.notes, today - timedelta(days)))
     _file_items(pages, (*outdated, *overflow), today)
-    changed = {
-        month: page for month, page in pages.items() if page != book.archive.get(month)
-    }
+    changed = {month: page for month, page in pages.items() if page != book.archive.get(month)}
     memory = "\n".join(item.text for item in items)
-    return Tidied(
-        memory, changed, tuple(added), (*doubled, *outdated, *overflow), filed
-    )
+    return Tidied(memory, changed, tuple(added), (*doubled, *outdated, *overflow), filed)
 
 
 def lost(
@@ -108,16 +100,10 @@ def lost(
         if same(item.text) not in remaining and item.text not in pages
     ]
     problems = [f"MEMORY.md has lost: {text}" for text in missing]
+    problems += [f"the note of {on} has lost something" for on in _cut(before.notes, after.notes)]
+    old = [on for on in before.notes if today is not None and on < today - timedelta(days)]
     problems += [
-        f"the note of {on} has lost something" for on in _cut(before.notes, after.notes)
-    ]
-    old = [
-        on for on in before.notes if today is not None and on < today - timedelta(days)
-    ]
-    problems += [
-        f"the note of {on} is not in the archive"
-        for on in old
-        if before.notes[on] not in pages
+        f"the note of {on} is not in the archive" for on in old if before.notes[on] not in pages
     ]
     problems += [
         f"the archive of {month} has lost something"
@@ -129,9 +115,7 @@ def lost(
         for item in items_of(text)
     }
     headings = {f"## {section}".casefold() for section in SECTIONS} | {"# memory", ""}
-    strange = [
-        item.text for item in items_of(after.memory) if same(item.text) not in source
-    ]
+    strange = [item.text for item in items_of(after.memory) if same(item.text) not in source]
     return problems + [
         f"MEMORY.md says what nobody wrote: {text}"
         for text in strange
@@ -161,9 +145,7 @@ def items_of(text: str) -> list[Item]:
         if items and items[-1].bullet and line[:1] in (" ", "\t") and line.strip():
             items[-1] = items[-1]._replace(text=f"{items[-1].text}\n{line}")
         else:
-            items.append(
-                Item(section, line, not fenced and line.startswith(("- ", "* ")))
-            )
+            items.append(Item(section, line, not fenced and line.startswith(("- ", "* "))))
     return items
 
 
@@ -201,9 +183,7 @@ def _consolidated(
 
 def _moved(book: Notebook) -> set[str]:
     """Return the texts that once stood in MEMORY.md and went into the archive."""
-    return {
-        same(text) for page in book.archive.values() for text in _MOVED.findall(page)
-    }
+    return {same(text) for page in book.archive.values() for text in _MOVED.findall(page)}
 
 
 def _section_of(item: Item) -> str | None:
@@ -296,9 +276,7 @@ def count(memory: str) -> int:
 # -- archive ---------------------------------------------------------------------------
 
 
-def _file_notes(
-    pages: dict[str, str], notes: Mapping[date, str], before: date
-) -> Iterator[date]:
+def _file_notes(pages: dict[str, str], notes: Mapping[date, str], before: date) -> Iterator[date]:
     """Copy notes into the page of their month, whole. One that was written to since is copied
     again.
     """
@@ -326,8 +304,4 @@ def _cut(before: Mapping[K, str], after: Mapping[K, str]) -> list[K]:
     """Return the pages that lost text. They may have grown: an agent writes its note of today
     meanwhile.
     """
-    return [
-        name
-        for name, page in before.items()
-        if not after.get(name, "").startswith(page)
-    ]
+    return [name for name, page in before.items() if not after.get(name, "").startswith(page)]

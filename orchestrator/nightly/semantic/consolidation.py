@@ -16,27 +16,12 @@ from typing import Any, NamedTuple
 from orchestrator.engines import factory
 from orchestrator.engines.protocol import ContextTooLong, Engine, no_engine
 from orchestrator.nightly.semantic.model import Asker, Spent
-from orchestrator.nightly.semantic.proposals import (
-    Malformed,
-    Question,
-    answer,
-    batches,
-    question,
-)
+from orchestrator.nightly.semantic.proposals import Malformed, Question, answer, batches, question
 from orchestrator.prompts.fence import secret
 from orchestrator.prompts.templates import Templates
 from orchestrator.run_store.costs import CONSOLIDATION
 from orchestrator.runs.files.folder import Folder
-from synapse.consolidate import (
-    candidates,
-    claim,
-    finish,
-    judge,
-    reach,
-    stage,
-    waiting,
-    withdraw,
-)
+from synapse.consolidate import candidates, claim, finish, judge, reach, stage, waiting, withdraw
 from synapse.consolidate.nightly import Claim
 from synapse.consolidate.proposal import Proposal, Verdict
 from synapse.core import Memory
@@ -250,10 +235,7 @@ class _Job:
                 for portion in todo:
                     self.after = portion[0].seq
                     await self._portion(
-                        asker,
-                        portion,
-                        question(portion, secret(root), Templates(root)),
-                        folder,
+                        asker, portion, question(portion, secret(root), Templates(root)), folder
                     )
                     self.spent = asker.spent
             finally:
@@ -283,29 +265,21 @@ class _Job:
                 judge(proposal, self._current(by_id), self.mem.store.clock(), spared)
             )
             self.outcomes.append(outcome)
-            folder.record(
-                PROPOSALS, _line(outcome.state, outcome.reason, outcome), sync=False
-            )
+            folder.record(PROPOSALS, _line(outcome.state, outcome.reason, outcome), sync=False)
 
     def _current(self, known: Mapping[str, Entry]) -> dict[str, Entry]:
         """Return the entries as they are now: the answer took its time."""
         with self.mem.store.snapshot() as snap:
             now = self.mem.store.clock()
             current = {id: self.mem.store.current(id) for id in known}
-            return {
-                id: entry
-                for id, entry in current.items()
-                if snap.fate(entry, now) is None
-            }
+            return {id: entry for id, entry in current.items() if snap.fate(entry, now) is None}
 
     def _settled(self, verdict: Verdict) -> Outcome:
         proposal = verdict.proposal
         if verdict.new_entry is None:
             return Outcome(proposal, "rejected", verdict.reason)
         if overlap := self.taken.intersection(proposal.sources):
-            return Outcome(
-                proposal, "rejected", f"{min(overlap)} is in another proposal"
-            )
+            return Outcome(proposal, "rejected", f"{min(overlap)} is in another proposal")
         entry = stage(self.mem, verdict, self.name, self.right.fence)
         if entry is None:
             return Outcome(proposal, "known", "the same entries were proposed before")
@@ -330,13 +304,7 @@ class _Job:
     def report(self) -> Report:
         outcomes = tuple(self.outcomes)
         return Report(
-            self.right.date,
-            True,
-            outcomes,
-            self.asked,
-            self.malformed,
-            self.spent,
-            self.stopped,
+            self.right.date, True, outcomes, self.asked, self.malformed, self.spent, self.stopped
         )
 
 

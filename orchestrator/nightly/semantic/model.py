@@ -106,19 +106,10 @@ class Asker:
     def _request(self, system: str, text: str, step: int) -> Request:
         workplace = None
         if not self.engine.takes_tools:
-            workplace = Place(
-                self.folder.path, {}, os.path.join(self.folder.path, TRANSCRIPT)
-            )
+            workplace = Place(self.folder.path, {}, os.path.join(self.folder.path, TRANSCRIPT))
         key = f"{self.name}/{step}"
         return Request(
-            system,
-            (Message("user", text, LABEL),),
-            (),
-            self.model,
-            MOST_OUT,
-            key,
-            None,
-            workplace,
+            system, (Message("user", text, LABEL),), (), self.model, MOST_OUT, key, None, workplace
         )
 
     def _reserve(self, system: str, text: str) -> Reservation:
@@ -137,12 +128,7 @@ class Asker:
     def _where(self) -> tuple[Scope, ...]:
         at = self.store.clock()
         return limits.scopes(
-            self.policy,
-            run=self.name,
-            root=self.name,
-            department=None,
-            at=at,
-            own=self.own,
+            self.policy, run=self.name, root=self.name, department=None, at=at, own=self.own
         )
 
     def _settle(
@@ -162,29 +148,20 @@ class Asker:
         usage = turn.usage if turn else Usage(lost, estimated=True)
         got = self.counter.count(turn.text) if turn else 0
         if turn and usage.estimated:
-            usage = Usage(
-                self.counter.theirs(sent), self.counter.theirs(got), estimated=True
-            )
+            usage = Usage(self.counter.theirs(sent), self.counter.theirs(got), estimated=True)
         price = self._price((turn.model if turn else None) or self.model)
         cost = usage.cost
         if cost is None and price is not None:
             cost = prices.cost(price, usage)
         tokens = usage.input_tokens + usage.output_tokens
         self.budget.settle(reservation, Amount(1, tokens, cost or 0.0, lasted))
-        if (
-            turn
-            and not usage.estimated
-            and self.engine.takes_tools
-            and not self._is_free()
-        ):
+        if turn and not usage.estimated and self.engine.takes_tools and not self._is_free():
             self.ratios.learn(self.model, usage.input_tokens, sent)
         model = (turn.model if turn else None) or self.model or self.engine.name
         how = (self.counter.encoding, self.counter.counting)
         stop = turn.stop if turn else "lost"
         segments = ((Segment(LABEL, sent),), (Segment(LABEL, got),))
-        line = Line(
-            self.name, step, CONSOLIDATOR, model, *how, *segments, usage, cost, stop
-        )
+        line = Line(self.name, step, CONSOLIDATOR, model, *how, *segments, usage, cost, stop)
         self.folder.record(LEDGER, dump(line))
         costs = [one for one in (self.spent.cost, cost) if one is not None]
         total = sum(costs) if costs else None
@@ -193,9 +170,7 @@ class Asker:
     def _price(self, model: str | None) -> prices.Price | None:
         if not model or self._is_free():
             return None
-        return prices.price(
-            model, at=self.store.clock(), given=prices.declared(self.settings)
-        )
+        return prices.price(model, at=self.store.clock(), given=prices.declared(self.settings))
 
     def _is_free(self) -> bool:
         return self.engine.name == "scripted"

@@ -40,16 +40,14 @@ def batches(groups: Iterable[Sequence[Entry]]) -> list[list[Entry]]:
         for entry in group:
             if (
                 len(portion) == TOGETHER
-                or sum(len(item.body) for item in portion) + len(entry.body)
-                > CHARACTERS
+                or sum(len(item.body) for item in portion) + len(entry.body) > CHARACTERS
             ):
                 result.append(portion)
                 portion = []
             portion.append(entry)
         result.append(portion)
     return sorted(
-        (portion for portion in result if len(portion) > 1),
-        key=lambda portion: portion[0].seq,
+        (portion for portion in result if len(portion) > 1), key=lambda portion: portion[0].seq
     )
 
 
@@ -59,11 +57,7 @@ def question(entries: Sequence[Entry], secret: bytes, templates: Templates) -> Q
     """
     entry_texts = "".join(_entry_text(entry) for entry in entries)
     text = fenced(
-        "candidates",
-        fence(secret, CONSOLIDATOR, entry_texts),
-        entry_texts,
-        templates,
-        "entries",
+        "candidates", fence(secret, CONSOLIDATOR, entry_texts), entry_texts, templates, "entries"
     )
     return Question(templates.render("consolidate", {"most": MOST}), text)
 
@@ -81,26 +75,18 @@ def answer(text: str) -> list[Proposal]:
         raise Malformed(f"the answer is no JSON: {error}") from error
     items = value.get("proposals") if isinstance(value, dict) else None
     if not isinstance(items, list) or len(items) > ANSWERED:
-        raise Malformed(
-            f'the answer is no {{"proposals": [...]}} with at most {ANSWERED} of them'
-        )
+        raise Malformed(f'the answer is no {{"proposals": [...]}} with at most {ANSWERED} of them')
     return [_proposal(item) for item in items]
 
 
 def _proposal(item: Any) -> Proposal:
     fields = item if isinstance(item, dict) else {}
     kind, entries, text = fields.get("kind"), fields.get("entries"), fields.get("text")
-    ids = (
-        [id for id in entries if isinstance(id, str)]
-        if isinstance(entries, list)
-        else []
-    )
+    ids = [id for id in entries if isinstance(id, str)] if isinstance(entries, list) else []
     if not (isinstance(kind, str) and isinstance(text, str) and ids and ids == entries):
         raise Malformed("a proposal of the answer lacks kind, entries or text")
     return Proposal(kind, tuple(ids), text)
 
 
 def _entry_text(entry: Entry) -> str:
-    return f"- {entry.id}\n" + "".join(
-        f"  {line}\n" for line in quoted(entry.body).splitlines()
-    )
+    return f"- {entry.id}\n" + "".join(f"  {line}\n" for line in quoted(entry.body).splitlines())

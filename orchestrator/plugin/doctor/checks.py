@@ -78,16 +78,11 @@ def _run_check(check: Callable[[], Iterator[Finding]]) -> list[Finding]:
     try:
         findings += check()
     except SynapseError as error:
-        findings.append(
-            Finding("workspace", "fail", str(error), "mend that, then ask again")
-        )
+        findings.append(Finding("workspace", "fail", str(error), "mend that, then ask again"))
     except Exception as error:
         findings.append(
             Finding(
-                "doctor",
-                "fail",
-                f"{type(error).__name__}: {error}",
-                "tell us: this is our fault",
+                "doctor", "fail", f"{type(error).__name__}: {error}", "tell us: this is our fault"
             )
         )
     return findings
@@ -162,27 +157,17 @@ def configuration(target: Target) -> Iterator[Finding]:
     try:
         prepared = apply.prepare(target, module_of(target.client).plan(target))
     except SynapseError as error:
-        yield Finding(
-            "configuration", "fail", str(error), f"mend the file, then: {mend}"
-        )
+        yield Finding("configuration", "fail", str(error), f"mend the file, then: {mend}")
         return
     wrong = [edit.path for edit in prepared.edits if edit.changes]
     if wrong:
-        verb = (
-            "is missing or was edited"
-            if len(wrong) == 1
-            else "are missing or were edited"
-        )
+        verb = "is missing or was edited" if len(wrong) == 1 else "are missing or were edited"
         yield Finding("configuration", "fail", f"{', '.join(wrong[:3])} {verb}", mend)
     elif prepared.changes:
-        yield Finding(
-            "configuration", "warn", "a command of the client's was not run yet", mend
-        )
+        yield Finding("configuration", "warn", "a command of the client's was not run yet", mend)
     else:
         count = len(prepared.edits)
-        files = (
-            "1 file is as it was" if count == 1 else f"{count} files are as they were"
-        )
+        files = "1 file is as it was" if count == 1 else f"{count} files are as they were"
         yield Finding("configuration", "ok", f"{files} installed")
 
 
@@ -204,23 +189,17 @@ def workspace(target: Target) -> Iterator[Finding]:
     try:
         with core.open(target.root) as memory:
             declared = clients(dict(memory.store.settings.other))
-            missing = {
-                declared.lead,
-                declared.default,
-                *declared.agents.values(),
-            } - set(memory.store.agents())
+            missing = {declared.lead, declared.default, *declared.agents.values()} - set(
+                memory.store.agents()
+            )
             readonly = memory.store.readonly
             unread = unread_namespaces(memory)
     except (SynapseError, OSError) as error:
-        yield Finding(
-            "workspace", "fail", str(error), f"synapse --root {target.root} doctor"
-        )
+        yield Finding("workspace", "fail", str(error), f"synapse --root {target.root} doctor")
         return
     if readonly:
         mend = f"give this user the right to write in {target.root}"
-        yield Finding(
-            "workspace", "fail", f"{target.root} can be read, not written", mend
-        )
+        yield Finding("workspace", "fail", f"{target.root} can be read, not written", mend)
     elif missing:
         names = ", ".join(sorted(missing))
         yield Finding(
@@ -250,9 +229,7 @@ def unread_namespaces(memory: Memory) -> dict[str, int]:
     settings = clients(dict(store.settings.other))
     project = settings.project_of(store.root or "")
     names = {settings.lead, settings.default, *settings.agents.values()}
-    agents = [
-        agent.joined(project) for id, agent in store.agents().items() if id in names
-    ]
+    agents = [agent.joined(project) for id, agent in store.agents().items() if id in names]
     with store.snapshot(look=True) as snap:
         entries = snap.page(None, Filter(limit=LOOKED_AT), store.clock())
     return dict(
@@ -278,16 +255,12 @@ def hook(target: Target, client_facts: Facts) -> Iterator[Finding]:
     if own_reply.problem:
         yield Finding("hook", "fail", own_reply.problem, mend)
         return
-    yield Finding(
-        "hook", "ok", f"answers a start in {own_reply.milliseconds:.0f} ms on its own"
-    )
+    yield Finding("hook", "ok", f"answers a start in {own_reply.milliseconds:.0f} ms on its own")
     longest = programs.longest(client_facts, own_reply.answers)
     cap = cap_of_start(client_facts)
     verdict = "ok" if longest <= cap else "fail"
     yield Finding(
-        "caps",
-        verdict,
-        f"{longest} of {cap} characters at a start with more to say than fits",
+        "caps", verdict, f"{longest} of {cap} characters at a start with more to say than fits"
     )
 
 
@@ -342,9 +315,7 @@ def faults(target: Target) -> Iterator[Finding]:
 def _log(target: Target) -> str:
     if target.root is not None:
         return os.path.join(target.root, "runs", ".hooks.log")
-    base = target.env.get("XDG_STATE_HOME") or os.path.join(
-        target.home, ".local", "state"
-    )
+    base = target.env.get("XDG_STATE_HOME") or os.path.join(target.home, ".local", "state")
     return os.path.join(base, "synapse", "hooks.log")
 
 
@@ -367,17 +338,12 @@ def events(target: Target, client_facts: Facts) -> Iterator[Finding]:
         for name, moment in sorted(last_times.items(), key=lambda pair: -pair[1])
     )
     starts = [
-        name
-        for name, event_facts in client_facts.events.items()
-        if event_facts.name == "start"
+        name for name, event_facts in client_facts.events.items() if event_facts.name == "start"
     ]
     missing = [name for name in starts if name not in last_times]
     if missing:
         yield Finding(
-            "events",
-            "warn",
-            f"{', '.join(missing)} never came; {times}",
-            "begin a new session",
+            "events", "warn", f"{', '.join(missing)} never came; {times}", "begin a new session"
         )
     else:
         yield Finding("events", "ok", times)
@@ -414,9 +380,7 @@ def cost(target: Target, client_facts: Facts) -> Iterator[Finding]:
         with core.open(target.root) as memory:
             text = "\n".join(view_of_lead(memory, client_facts))
         count = f"{Tokens().count(text):,} tokens, once in a conversation, as the memory is now"
-        yield Finding(
-            "view", "ok", count if text else "none: the memory has nothing to say yet"
-        )
+        yield Finding("view", "ok", count if text else "none: the memory has nothing to say yet")
 
 
 def describe_added(measured: Mapping[str, Any]) -> str:
@@ -425,9 +389,7 @@ def describe_added(measured: Mapping[str, Any]) -> str:
     """
     tools, listing = measured["adds"]["tools"], measured["adds"]["listing"]
     main, agent = measured["baseline"]["request"], measured["baseline"]["agent"]
-    share, of_agent = (
-        f"{100 * (tools + listing) / own:.1f} % of " for own in (main, agent)
-    )
+    share, of_agent = (f"{100 * (tools + listing) / own:.1f} % of " for own in (main, agent))
     counts = (
         f"{tools:,} tokens of tools, {listing:,} of listings"
         if tools
@@ -443,16 +405,10 @@ def view_of_lead(memory: Memory, client_facts: Facts) -> tuple[str, ...]:
     if agent is None:
         return ()
     context = Context(
-        ClientRuns(memory, ClientSession(client_facts.client, "doctor")),
-        client_facts.length,
+        ClientRuns(memory, ClientSession(client_facts.client, "doctor")), client_facts.length
     )
     return context.opening(
-        agent,
-        memory.as_agent(agent.id),
-        "",
-        cap_of_start(client_facts),
-        (),
-        client_facts.parts,
+        agent, memory.as_agent(agent.id), "", cap_of_start(client_facts), (), client_facts.parts
     ).parts
 
 

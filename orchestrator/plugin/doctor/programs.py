@@ -56,9 +56,7 @@ def try_start(target: Target, client_facts: Facts) -> Trial:
             for event, event_facts in client_facts.events.items()
             if event_facts.name == "start"
         )
-        payloads = [
-            payload(client_facts, name, folder, number) for number in range(TIMES)
-        ]
+        payloads = [payload(client_facts, name, folder, number) for number in range(TIMES)]
         trial = run_hook(command, payloads, target.env, folder)
         if trial.problem:
             return trial
@@ -119,9 +117,9 @@ def run_hook(
     command: Sequence[str], payloads: Sequence[str], env: Mapping[str, str], folder: str
 ) -> Trial:
     """Return how a program answers these events, one after another."""
-    env = {
-        name: value for name, value in env.items() if not name.startswith("SYNAPSE_")
-    } | {"CI": "1"}  # no daemon is started for this
+    env = {name: value for name, value in env.items() if not name.startswith("SYNAPSE_")} | {
+        "CI": "1"
+    }  # no daemon is started for this
     times, answers = [], []
     for text in payloads:
         began = time.perf_counter()
@@ -164,11 +162,7 @@ def last_fault(root: str) -> str:
 def longest(client_facts: Facts, answers: Sequence[str]) -> int:
     """Return the length of the longest text in answers, as the client counts it."""
     return max(
-        (
-            client_facts.length(text)
-            for answer in answers
-            for text in _texts(json.loads(answer))
-        ),
+        (client_facts.length(text) for answer in answers for text in _texts(json.loads(answer))),
         default=0,
     )
 
@@ -237,10 +231,7 @@ def _send(process: subprocess.Popen[bytes], message: Mapping[str, Any]) -> None:
 
 
 def _call(
-    process: subprocess.Popen[bytes],
-    number: int,
-    method: str,
-    params: Mapping[str, Any],
+    process: subprocess.Popen[bytes], number: int, method: str, params: Mapping[str, Any]
 ) -> dict[str, Any]:
     _send(process, {"jsonrpc": "2.0", "id": number, "method": method, "params": params})
     assert process.stdout is not None

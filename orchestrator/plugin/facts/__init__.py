@@ -82,11 +82,7 @@ class Facts(NamedTuple):
         if tool_facts is not None or not name:
             return tool_facts or ToolFacts()
         return next(
-            (
-                tool
-                for pattern, tool in self.tools.items()
-                if fnmatchcase(name, pattern)
-            ),
+            (tool for pattern, tool in self.tools.items() if fnmatchcase(name, pattern)),
             ToolFacts(),
         )
 
@@ -96,19 +92,13 @@ class Facts(NamedTuple):
         """
         if text.isascii() or not self.unit:
             return len(text)
-        return (
-            len(text.encode("utf-16-le")) // 2
-            if self.unit == "utf-16"
-            else len(text.encode())
-        )
+        return len(text.encode("utf-16-le")) // 2 if self.unit == "utf-16" else len(text.encode())
 
 
 def clients() -> list[str]:
     """Return the clients that facts are known of."""
     return sorted(
-        name.removesuffix(".json")
-        for name in os.listdir(FOLDER)
-        if name.endswith(".json")
+        name.removesuffix(".json") for name in os.listdir(FOLDER) if name.endswith(".json")
     )
 
 

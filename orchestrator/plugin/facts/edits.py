@@ -32,9 +32,7 @@ def read_edits(
     """Return the edits of a call in their order; none where the tool changes no file."""
     if tool.kind == "run" or (tool.kind == "edit" and tool.pattern):
         texts = (_text(arguments, name) or "" for name in arguments)
-        return tuple(
-            edit for text in texts if PATCH in text for edit in _of_patch(text)
-        )
+        return tuple(edit for text in texts if PATCH in text for edit in _of_patch(text))
     if tool.kind != "edit" or not tool.new:
         return ()
     items = arguments.get(tool.parts) if tool.parts else None

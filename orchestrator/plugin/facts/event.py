@@ -110,9 +110,7 @@ def read_event(
     if event_facts.name == "agent-stop" and "agent_transcript" in names:
         values["transcript"] = _text(payload.get(names["agent_transcript"]))
     for field, pattern in facts.strip.items():
-        values[field] = re.sub(
-            pattern, "", values.get(field, ""), count=1, flags=re.DOTALL
-        )
+        values[field] = re.sub(pattern, "", values.get(field, ""), count=1, flags=re.DOTALL)
     for field in ("agent", "type", "call", "transcript"):
         values[field] = values.get(field) or None
     arguments = payload.get(names.get("arguments", ""))
@@ -156,26 +154,15 @@ def reply_json(facts: Facts, event: Event, reply: Reply) -> str:
     for form in event_facts.forms:
         text = getattr(reply, form)
         if text:
-            values = {
-                "$text": text,
-                "$event": event.hook,
-                "$input": _input(facts, event, reply),
-            }
-            _merge(
-                answer,
-                _fill_form(event_facts.output.get(form) or facts.output[form], values),
-            )
+            values = {"$text": text, "$event": event.hook, "$input": _input(facts, event, reply)}
+            _merge(answer, _fill_form(event_facts.output.get(form) or facts.output[form], values))
     return json.dumps(answer, ensure_ascii=True) if answer else ""
 
 
 def _input(facts: Facts, event: Event, reply: Reply) -> Mapping[str, Any]:
     """Return a spawn's arguments with the prompt replaced."""
     name = facts.tool(event.tool).prompt
-    return (
-        {**event.arguments, name: reply.prompt}
-        if reply.prompt and name
-        else event.arguments
-    )
+    return {**event.arguments, name: reply.prompt} if reply.prompt and name else event.arguments
 
 
 def _fill_form(form: Any, values: Mapping[str, Any]) -> Any:

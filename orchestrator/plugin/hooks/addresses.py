@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 
-_HOST = re.compile(
-    r"(?:https?://)?(?:[^/@?#]*@)?(\[[^\]]*\]|[^/:?#\s]+)", re.IGNORECASE
-)
+_HOST = re.compile(r"(?:https?://)?(?:[^/@?#]*@)?(\[[^\]]*\]|[^/:?#\s]+)", re.IGNORECASE)
 _LOCAL = ("localhost", "local", "internal", "intranet", "lan", "home", "corp", "test")
 
 

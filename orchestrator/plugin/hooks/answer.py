@@ -80,9 +80,7 @@ def more_path(root: str, event: Event) -> str:
 
 
 def _key(event: Event) -> str:
-    return "".join(
-        char for char in event.agent or "main" if char.isalnum() or char in "-_"
-    )[:80]
+    return "".join(char for char in event.agent or "main" if char.isalnum() or char in "-_")[:80]
 
 
 def _write_second(path: str, text: str) -> None:

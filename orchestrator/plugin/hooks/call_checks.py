@@ -43,9 +43,7 @@ class CallChecks:
     def __init__(self, workers: ClientRuns, context: Context, changes: Changes) -> None:
         self.workers, self.context, self.store = workers, context, workers.store
         self.changes = changes
-        self.findings = Findings(
-            self.store, workers.root, lambda name: lives(workers.root, name)
-        )
+        self.findings = Findings(self.store, workers.root, lambda name: lives(workers.root, name))
 
     # -- before a call -----------------------------------------------------------------------------
 
@@ -79,15 +77,11 @@ class CallChecks:
         # A read may be a command; the entries for edits are for what changes files.
         if event.kind == "read":
             arguments = {
-                name: value
-                for name, value in arguments.items()
-                if name.lower() in COMMANDS
+                name: value for name, value in arguments.items() if name.lower() in COMMANDS
             }
         agent_memory = self.workers.agent_memory(worker)
         seen_ids = frozenset(worker.seen)
-        entries = self.findings.entries_for_call(
-            agent_memory, call, arguments, seen_ids
-        )
+        entries = self.findings.entries_for_call(agent_memory, call, arguments, seen_ids)
         entries = entries[:AT_ONCE]  # the others at the next call
         worker.add("seen", [entry.id for entry in entries])
         return self.context.render_moment(worker, entries) if entries else ""
@@ -103,9 +97,7 @@ class CallChecks:
         worker.add("seen", [entry.id])
         yield f"{entry.author} made this call {age(now - entry.at)} ago.", entry
 
-    def _alike(
-        self, worker: Worker, event: Event
-    ) -> Iterator[tuple[str, Entry | None]]:
+    def _alike(self, worker: Worker, event: Event) -> Iterator[tuple[str, Entry | None]]:
         """Yield which runs do what a spawn asks for, or did it, with what they left."""
         agent, now = self.workers.reader(worker), self.store.clock()
         with self.store.snapshot(late=True) as snap:
@@ -115,10 +107,7 @@ class CallChecks:
                 continue
             for task, id in tasks_of(self.workers.root, run):
                 key = f"alike {run['run']} {id}"
-                if (
-                    key in worker.told
-                    or similar(task[:LONGEST], event.prompt[:LONGEST]) < ALIKE
-                ):
+                if key in worker.told or similar(task[:LONGEST], event.prompt[:LONGEST]) < ALIKE:
                     continue
                 worker.add("told", [key])
                 who = f"(run {run['run']}"
@@ -159,9 +148,7 @@ class CallChecks:
             is_known = entry.priority == "info" and entry.run == known_run
             if entry.seq <= cursor or (is_known and known_run):
                 continue
-            is_own = entry.seq > worker.forgot and self.changes.is_own(
-                worker, entry.run
-            )
+            is_own = entry.seq > worker.forgot and self.changes.is_own(worker, entry.run)
             if is_named(_text(entry), file) and not is_own:
                 yield entry
 
@@ -186,9 +173,7 @@ class CallChecks:
         if _is_for_all(event) and event.result.strip():
             once = f"{worker.run}/{event.call or _act(event).key}"
             agent_memory, look = self.workers.agent_memory(worker), Look(files={})
-            self.findings.write_result(
-                agent_memory, _act(event), once, event.result, look
-            )
+            self.findings.write_result(agent_memory, _act(event), once, event.result, look)
 
 
 def _text(entry: Entry) -> str:

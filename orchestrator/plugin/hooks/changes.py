@@ -39,9 +39,7 @@ NAMES = 3  # renamed or missing names of one change that are told
 LONGEST_PATH = 120
 WORDS = 300  # characters of what an author says of a change
 FEWEST = 20  # characters that such words have beside the file's name
-ENTRIES = (
-    50  # of the newest ones with a file's name, in which such words are looked for
-)
+ENTRIES = 50  # of the newest ones with a file's name, in which such words are looked for
 _MINUTE = 60 * SECOND
 # how long a change is told to who edits the file without having seen it
 RECENT = 15 * _MINUTE
@@ -50,9 +48,7 @@ REMEMBERED = 24 * 60 * _MINUTE
 LONGEST_COMMAND = 10_000  # characters that are looked at
 NAMED = 12  # words of a command that are looked up as files
 MARKS = 20  # calls at work that are remembered
-_SHOWN = later(
-    r"(?:^|(?<=\s))@([\w@+~./-]+)"
-)  # a file that the client adds to a prompt
+_SHOWN = later(r"(?:^|(?<=\s))@([\w@+~./-]+)")  # a file that the client adds to a prompt
 _WORD = later(r"[\w@+~./-]+")
 _GREP = later(r"\s*(?:git\s+grep|[efz]?grep|rg|ag|ack)\b")
 _STATEMENT = later(r"\n+|(?<=[.!?;])\s+")
@@ -120,9 +116,7 @@ class Changes:
             ]
         for change in candidates:
             is_edited = change.file in keys and change.at >= now - RECENT
-            if is_edited or self._is_missing(
-                change, names.intersection(change.removed)
-            ):
+            if is_edited or self._is_missing(change, names.intersection(change.removed)):
                 yield change
 
     def _is_missing(self, change: Change, names: set[str]) -> bool:
@@ -177,9 +171,7 @@ class Changes:
     def _file(self, change: Change) -> TreeFile:
         return TreeFile(self.workers.session.trees.get(change.tree, ""), change.path)
 
-    def _block(
-        self, worker: Worker, changed: Sequence[Change], present: set[str]
-    ) -> Block:
+    def _block(self, worker: Worker, changed: Sequence[Change], present: set[str]) -> Block:
         """Return what is told of the changes of one file, the last of them by its words."""
         last = changed[-1]
         renamed = {old: new for change in changed for old, new in change.renamed}
@@ -208,11 +200,7 @@ class Changes:
             entries = holding(snap, agent, name, now, ENTRIES)
         for entry in entries:
             is_author = entry.run == change.run and entry.seq > change.seq
-            if (
-                not is_author
-                or entry.trust == "unverified"
-                or not visible(entry, agent)
-            ):
+            if not is_author or entry.trust == "unverified" or not visible(entry, agent):
                 continue
             if text := _statement(entry, file):
                 self.workers.agent_memory(worker).access.noticed([entry])
@@ -293,13 +281,9 @@ class Changes:
         """
         with self.store.snapshot() as snap:
             candidates = [*changes.since(snap, file.tree_id, mark["looked"])]
-        return any(
-            (change.file, change.sha) == (file.key, digest) for change in candidates
-        )
+        return any((change.file, change.sha) == (file.key, digest) for change in candidates)
 
-    def _record(
-        self, worker: Worker, call: str, file: TreeFile, diff: Diff, digest: str
-    ) -> None:
+    def _record(self, worker: Worker, call: str, file: TreeFile, diff: Diff, digest: str) -> None:
         writer = self.workers.agent_memory(worker).writer
         if _KEPT_BACK.search(file.path):
             diff = Diff()
@@ -403,6 +387,4 @@ def _count(unlisted: Sequence[Change]) -> Block:
     """Return one line for the changes that there was no room for."""
     paths = ", ".join(path_end(change.path) for change in unlisted[:8])
     suffix = f" and {len(unlisted) - 8} more" if len(unlisted) > 8 else ""
-    return Block(
-        f"- also changed, of the files that you know: {paths}{suffix}\n", WHOLE
-    )
+    return Block(f"- also changed, of the files that you know: {paths}{suffix}\n", WHOLE)

@@ -53,9 +53,7 @@ class Context:
         """Make texts for a client that counts their length in this way."""
         self.workers, self.store, self.length = workers, workers.store, length
         self.templates = Templates(workers.store.root)
-        self.secret = (
-            os.urandom(SECRET_BYTES) if self.store.readonly else secret(workers.root)
-        )
+        self.secret = os.urandom(SECRET_BYTES) if self.store.readonly else secret(workers.root)
 
     # -- the view ----------------------------------------------------------------------------------
 
@@ -99,9 +97,7 @@ class Context:
         }
         try:
             return agent_memory.briefing(
-                int((selection.CRITICALS + selection.MOST) * scale),
-                worth=worth,
-                **options,
+                int((selection.CRITICALS + selection.MOST) * scale), worth=worth, **options
             )
         except OverBudget:
             return _empty_view(agent_memory)
@@ -119,11 +115,7 @@ class Context:
 
     def _frame(self, agent: Agent, body: str, first: bool) -> str:
         marks = fence(self.secret, agent.id, body)
-        variables = (
-            {"agent": render.shown(agent), "project": self.workers.project}
-            if first
-            else {}
-        )
+        variables = {"agent": render.shown(agent), "project": self.workers.project} if first else {}
         return render.fenced(
             FIRST if first else MORE, marks, body, self.templates, "view", **variables
         )
@@ -147,13 +139,9 @@ class Context:
         with self.store.snapshot(words=True) as snap:
             criticals = snap.page(reader, Filter(("critical",), limit=None), now)
             matches = recall.matches(snap, reader, prompt, now)
-        by_words = [m.entry for m in matches if self._is_new(m.entry, worker)][
-            :RECALLED
-        ]
+        by_words = [m.entry for m in matches if self._is_new(m.entry, worker)][:RECALLED]
         criticals = [
-            entry
-            for entry in criticals
-            if self._is_new(entry, worker) and entry not in by_words
+            entry for entry in criticals if self._is_new(entry, worker) and entry not in by_words
         ][: wake.AT_ONCE]
         entries: list[Entry] = []
         text = ""
@@ -206,9 +194,7 @@ class Context:
         is_note = entry.priority == "info" and entry.addressees == ("all",)
         if worker is not workers.get(MAIN) or not (is_note or "run" in entry.tags):
             return False
-        return any(
-            entry.run == peer.run for peer in workers.values() if peer is not worker
-        )
+        return any(entry.run == peer.run for peer in workers.values() if peer is not worker)
 
     def render_news(self, worker: Worker, news: Sequence[News], cap: int) -> str:
         """Return the text that tells a worker of the news, as much as the client takes, and note
@@ -219,25 +205,18 @@ class Context:
         obsolete = {item.entry.id for item in news} - {entry.id for entry in entries}
         blocks = [
             pointer(entry) if self.length(block.text) > cap // 2 else block
-            for entry, block in zip(
-                entries, wake.blocks(entries, news, commands=True), strict=True
-            )
+            for entry, block in zip(entries, wake.blocks(entries, news, commands=True), strict=True)
         ]
         pairs: list[tuple[Entry, Block]] = []
         text = ""
         for pair in list(zip(entries, blocks, strict=True))[: wake.AT_ONCE]:
             longer = render.wake(
-                [block for _, block in (*pairs, pair)],
-                reader,
-                self.secret,
-                self.templates,
+                [block for _, block in (*pairs, pair)], reader, self.secret, self.templates
             )
             if self.length(longer) <= cap:
                 pairs, text = [*pairs, pair], longer
         done_ids = {entry.id for entry, _ in pairs} | obsolete
-        worker.due = [
-            item for item in worker.due if item.partition(" ")[2] not in done_ids
-        ]
+        worker.due = [item for item in worker.due if item.partition(" ")[2] not in done_ids]
         worker.add("seen", [entry.id for entry, _ in pairs])
         whole_ids = [entry.id for entry, block in pairs if block.form != POINTER]
         if whole_ids:
@@ -307,9 +286,7 @@ def _split_entries(text: str) -> list[str]:
     pieces: list[str] = []
     for line in text.splitlines(keepends=True):
         begins = line.startswith(("- ", "## "))
-        after_heading = (
-            pieces and pieces[-1].startswith("## ") and pieces[-1].count("\n") == 1
-        )
+        after_heading = pieces and pieces[-1].startswith("## ") and pieces[-1].count("\n") == 1
         if not pieces or (begins and not after_heading):
             pieces.append(line)
         else:

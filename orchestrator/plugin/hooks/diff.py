@@ -25,7 +25,7 @@ _DECLARED = later(
     r"(?m)\b(?:class|const|def|enum|fn|func(?:\s+\([^)\n]*\))?|function|interface|let|macro|module"
     r"|struct|trait|type|var)\s+([A-Za-z_$][A-Za-z0-9_$]*)"
     r"|^(?:export\s+)?([A-Za-z_$][A-Za-z0-9_$]*)\s*(?::[^=\n]*)?=(?!=)"
-    r"|^[^\S\n]*(?:[\w.<>\[\]*&:]+[^\S\n]+){0,4}([A-Za-z_$][A-Za-z0-9_$]*)\s*\([^\n]*\{[^\S\n]*$",
+    r"|^[^\S\n]*(?:[\w.<>\[\]*&:]+[^\S\n]+){0,4}([A-Za-z_$][A-Za-z0-9_$]*)\s*\([^\n]*\{[^\S\n]*$"
 )
 # Such names are told where they are made of several words: any other is one of many.
 _KEY = later(r"(?m)^[^\S\n]*[\"']?([A-Za-z_$][A-Za-z0-9_$]*)[\"']?\s*[:=](?!=)")
@@ -70,10 +70,7 @@ def of_edit(text: str, old: str | None, new: str) -> Diff:
     if start < 0 or not old:
         return compare(mask(old), mask(new), new)
     begin, end = text.rfind("\n", 0, start) + 1, text.find("\n", start + len(old))
-    before, after = (
-        text[begin:start],
-        text[start + len(old) : end if end >= 0 else None],
-    )
+    before, after = (text[begin:start], text[start + len(old) : end if end >= 0 else None])
     first, second = (mask(f"{before}{side}{after}") for side in (old, new))
     return compare(first, second, text.replace(old, new))
 
@@ -104,9 +101,7 @@ def _changed_lines(
 def _common(one: Sequence[str], other: Sequence[str]) -> int:
     """Return how many of the first lines are the same."""
     pairs = zip(one, other, strict=False)
-    return next(
-        (n for n, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other))
-    )
+    return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
 
 
 def _telling(removed_text: str, present: set[str]) -> Iterator[str]:
@@ -143,7 +138,5 @@ def _head(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> str:
         lines = [f"- {line.strip()}" for line in before if line.strip()][:LINES]
         lines += [f"+ {line.strip()}" for line in after if line.strip()][:LINES]
         if lines:
-            return "\n".join(
-                line if len(line) <= LENGTH else f"{line[:LENGTH]}…" for line in lines
-            )
+            return "\n".join(line if len(line) <= LENGTH else f"{line[:LENGTH]}…" for line in lines)
     return ""

@@ -37,9 +37,7 @@ def respond(memory: Memory, facts: Facts, event: Event) -> tuple[Reply, str]:
         if sweep(memory):
             memory.store.refresh()  # one of them may be this session's own
         state.remove_stale(memory.store.root or "")
-    with state.hold_session(
-        memory.store.root or "", event.client, event.session
-    ) as session:
+    with state.hold_session(memory.store.root or "", event.client, event.session) as session:
         session.cwd = event.cwd or session.cwd
         session.fired[event.hook] = time.time()
         return _Answer(memory, facts, event, session).reply()
@@ -67,9 +65,7 @@ def _reply_readonly(memory: Memory, facts: Facts, event: Event) -> Reply:
 class _Answer:
     """Answers one event of one session, while its state is held."""
 
-    def __init__(
-        self, memory: Memory, facts: Facts, event: Event, session: ClientSession
-    ) -> None:
+    def __init__(self, memory: Memory, facts: Facts, event: Event, session: ClientSession) -> None:
         self.facts, self.event, self.session = facts, event, session
         self.event_facts = facts.events[event.hook]
         self.workers = ClientRuns(memory, session)
@@ -146,12 +142,7 @@ class _Answer:
         files = unchanged_files(worker, self.event, self.workers.store.clock())
         room = self.event_facts.cap - self.facts.length(files) - bool(files)
         opening = self.context.opening(
-            agent,
-            agent_memory,
-            text,
-            room,
-            worker.seen,
-            parts or self.facts.parts,
+            agent, agent_memory, text, room, worker.seen, parts or self.facts.parts
         )
         self.context.note_shown(worker, opening.view, self.event.name)
         worker.cursor, worker.opened = max(worker.cursor, opening.view.cursor), True
@@ -166,9 +157,7 @@ class _Answer:
         worker = self.workers.of(self.event, self.event.prompt)
         worker.about = [self.event.prompt[: state.LONGEST]]
         if not worker.turns and self.event.prompt:
-            self.workers.runs.name(
-                self.workers.run(worker), self.event.prompt[: state.LONGEST]
-            )
+            self.workers.runs.name(self.workers.run(worker), self.event.prompt[: state.LONGEST])
         worker.acts, worker.busy = 0, True
         worker.turns += 1
         news = self._with_changes(worker, self._news(worker))
@@ -193,15 +182,9 @@ class _Answer:
             return Reply(deny=f"Stopped: {reason}", stop=reason)
         if self.event.kind == "spawn":
             task = self.event.prompt[: state.LONGEST]
-            spawn = {
-                "type": self.event.type or "",
-                "prompt": task,
-                "call": self.event.call or "",
-            }
+            spawn = {"type": self.event.type or "", "prompt": task, "call": self.event.call or ""}
             self.session.spawns = [*self.session.spawns, spawn][-50:]
-        changed = self.context.render_blocks(
-            worker, self.changes.before(worker, self.event)
-        )
+        changed = self.context.render_blocks(worker, self.changes.before(worker, self.event))
         reply = self.checks.before(worker, self.event)
         if changed and reply.deny:
             worker.later += [changed]  # beside what is done instead
@@ -237,9 +220,7 @@ class _Answer:
         if not worker.opened:
             return self._open(worker, "\n".join(worker.about), 1).context
         news = self.context.collect_news(worker, self.event)
-        return (
-            self.context.render_news(worker, news, self.event_facts.cap) if news else ""
-        )
+        return self.context.render_news(worker, news, self.event_facts.cap) if news else ""
 
     def _fit(self, worker: Worker, reply: Reply) -> Reply:
         """Return a reply without what the event cannot take. Where the client takes no context
@@ -265,9 +246,7 @@ class _Answer:
             for spawn in spawns.open_calls(self.session):
                 self.session.spawns.remove(spawn)
                 outcome = Outcome("stopped", "", spawns.ENDED)
-                self.workers.end(
-                    spawn["agent"], outcome, self.event.client, silent=True
-                )
+                self.workers.end(spawn["agent"], outcome, self.event.client, silent=True)
         if self.event.name == "after" and self.event.kind == "spawn":
             self._end_called()
         placed = spawns.place_event(self.session, self.event)
@@ -312,9 +291,7 @@ class _Answer:
             return Reply(again=text)
         worker.transcript = self.event.transcript or worker.transcript
         self.changes.finish(worker)
-        self.workers.end(
-            self.event.agent or MAIN, _outcome(self.event.message), self.event.client
-        )
+        self.workers.end(self.event.agent or MAIN, _outcome(self.event.message), self.event.client)
         return NOTHING
 
     def _stop(self) -> Reply:
@@ -324,9 +301,7 @@ class _Answer:
         worker = self.workers.of(self.event)
         if text := self._pressing_news(worker):
             return Reply(again=text)
-        message = last_message(
-            self.event.client, self.event.transcript, self.event.message
-        )
+        message = last_message(self.event.client, self.event.transcript, self.event.message)
         self.event = self.event._replace(message=message)
         outcome, entry = _outcome(message), None
         worker.acts += self.changes.finish(worker)
@@ -340,12 +315,8 @@ class _Answer:
         """Return the news that a worker has to know before it ends; once in a row."""
         if self.event.going_on or "again" not in self.event_facts.forms:
             return ""
-        news = [
-            item for item in self.context.collect_news(worker) if item.tier != BESIDE
-        ]
-        return (
-            self.context.render_news(worker, news, self.event_facts.cap) if news else ""
-        )
+        news = [item for item in self.context.collect_news(worker) if item.tier != BESIDE]
+        return self.context.render_news(worker, news, self.event_facts.cap) if news else ""
 
     def _end(self) -> Reply:
         if self.session.workers:

@@ -58,17 +58,13 @@ def prepare(target: Target, changes: Sequence[Change]) -> Prepared:
     edits, files = _files(target, _by_path(changes), before)
     for path, written in before.files.items():
         if path not in files:  # an earlier version had it
-            undo_edits, note = _undo_file(
-                target, path, written, _is_shared(installs, key, path)
-            )
+            undo_edits, note = _undo_file(target, path, written, _is_shared(installs, key, path))
             edits += undo_edits
             notes += note
     commands = _commands(changes, target, notes)
     same = [ran.do for ran in commands] == [ran.do for ran in before.commands]
     do = [] if same and not any(edit.changes for edit in edits) else commands
-    software = (
-        version() if do or any(edit.changes for edit in edits) else before.software
-    )
+    software = version() if do or any(edit.changes for edit in edits) else before.software
     installs = {**installs, key: Install(software, files, commands)}
     write.refuse_unwritable(edits)
     return Prepared(
@@ -95,9 +91,7 @@ def _files(
     target: Target, paths: Mapping[str, list[Text | Mode]], before: Install
 ) -> tuple[list[Edit], dict[str, Written]]:
     edits, files = [], {}
-    folders = {
-        folder for written in before.files.values() for folder in written.folders
-    }
+    folders = {folder for written in before.files.values() for folder in written.folders}
     for path, changes in paths.items():
         edit, written = _file(target, path, changes, before.files.get(path), folders)
         edits.append(edit)
@@ -120,9 +114,7 @@ def _file(
     pieces = was.pieces if was is not None else []
     texts = [change for change in changes if not isinstance(change, Mode)]
     merged = (
-        merge.merge(path, data, texts, pieces)
-        if texts
-        else merge.Merged(data or b"", [], data)
+        merge.merge(path, data, texts, pieces) if texts else merge.Merged(data or b"", [], data)
     )
     bits = next((change.mode for change in changes if isinstance(change, Mode)), None)
     mode = (
@@ -130,11 +122,7 @@ def _file(
         if bits is not None
         else next((c.mode for c in texts if data is None or isinstance(c, File)), None)
     )
-    earlier = (
-        was.mode
-        if was is not None
-        else (write.mode_of(path) if bits is not None else None)
-    )
+    earlier = was.mode if was is not None else (write.mode_of(path) if bits is not None else None)
     folders = {*write.missing_folders(path), *_own_folders(texts)}
     folders |= {folder for folder in made if _is_below(path, folder)}
     base = None if merged.base is None else digest(merged.base)
@@ -172,13 +160,10 @@ def _refuse_foreign(
     ):
         return
     if was is None:
-        raise Conflict(
-            f"{path} is there already, and is not ours: move it away", path=path
-        )
+        raise Conflict(f"{path} is there already, and is not ours: move it away", path=path)
     if digest(data) != was.after:
         raise Conflict(
-            f"{path} was edited since it was installed: move it away, or undo the edit",
-            path=path,
+            f"{path} was edited since it was installed: move it away, or undo the edit", path=path
         )
 
 
@@ -230,30 +215,23 @@ def prepare_removal(target: Target, changes: Sequence[Change] = ()) -> Prepared:
     edits = []
     notes: list[str] = []
     for path, written in reversed(before.files.items()):
-        undo_edits, note = _undo_file(
-            target, path, written, _is_shared(installs, key, path)
-        )
+        undo_edits, note = _undo_file(target, path, written, _is_shared(installs, key, path))
         edits += undo_edits
         notes += note
     undo = []
     for ran in reversed(before.commands):
         is_there = (
-            bool(ran.undo)
-            and shutil.which(ran.undo[0], path=target.env.get("PATH")) is not None
+            bool(ran.undo) and shutil.which(ran.undo[0], path=target.env.get("PATH")) is not None
         )
         if ran.undo and not is_there and not ran.late:
-            notes.append(
-                f"{ran.undo[0]} is gone, so this was left out: {' '.join(ran.undo)}"
-            )
+            notes.append(f"{ran.undo[0]} is gone, so this was left out: {' '.join(ran.undo)}")
         elif is_there:
             undo.append(ran)
     write.refuse_unwritable(edits)
     return Prepared(target, edits, undo, [], installs, notes)
 
 
-def _undo_marked(
-    target: Target, path: str, changes: Sequence[Text | Mode]
-) -> list[Edit]:
+def _undo_marked(target: Target, path: str, changes: Sequence[Text | Mode]) -> list[Edit]:
     """Return the edit that takes out of a file what is ours by its marks."""
     data = write.read(path)
     texts = [change for change in changes if not isinstance(change, Mode)]
@@ -283,10 +261,7 @@ def _undo_file(
             return [], [f"{path} was edited since, so it stays"]
         return [Edit(path, data, None, None, folders)], []
     new = merge.undo(path, data, written.pieces) if written.pieces else data
-    if (
-        digest(data) == written.after
-        and (None if new is None else digest(new)) != written.before
-    ):
+    if digest(data) == written.after and (None if new is None else digest(new)) != written.before:
         raise StoreError(
             f"{path}: what was put in could not be taken out to the byte; nothing was done",
             path=path,
@@ -384,16 +359,14 @@ def _reread(edit: Edit, target: Target) -> Edit:
         return edit
     written = record.read(target)[record.key_of(target)].files[edit.path]
     return edit._replace(
-        old=data,
-        new=None if data is None else merge.undo(edit.path, data, written.pieces),
+        old=data, new=None if data is None else merge.undo(edit.path, data, written.pieces)
     )
 
 
 def _put_back(wrote: Wrote) -> None:
     """Put files back as they were, whatever a client's command made of them."""
     write.put_back(
-        [edit._replace(new=write.read(edit.path)) for edit in wrote.edits],
-        wrote.folders,
+        [edit._replace(new=write.read(edit.path)) for edit in wrote.edits], wrote.folders
     )
 
 
@@ -412,11 +385,7 @@ def _record(prepared: Prepared) -> Edit:
 def _record_edit(prepared: Prepared, installs: Mapping[str, Install]) -> Edit:
     path = record.path_of(prepared.target)
     folders = record.folders(prepared.target) or prepared.folders
-    text = (
-        record.text_of(prepared.target.client, installs, folders).encode()
-        if installs
-        else None
-    )
+    text = record.text_of(prepared.target.client, installs, folders).encode() if installs else None
     return Edit(path, write.read(path), text, 0o600 if text else None, tuple(folders))
 
 
@@ -425,9 +394,7 @@ def _current(path: str, written: Written) -> Written:
     if data is None or digest(data) == written.after:
         return written
     before = merge.undo(path, data, written.pieces) if written.pieces else data
-    return written._replace(
-        after=digest(data), before=None if before is None else digest(before)
-    )
+    return written._replace(after=digest(data), before=None if before is None else digest(before))
 
 
 def _run(words: Sequence[str], ran: Ran, target: Target) -> None:
@@ -446,9 +413,7 @@ def _run(words: Sequence[str], ran: Ran, target: Target) -> None:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise StoreError(f"`{' '.join(words)}` did not run: {error}") from error
     if done.returncode:
-        lines = (
-            (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
-        )
+        lines = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
         raise StoreError(
             f"`{' '.join(words)}` failed: {lines[-1] if lines else f'exit code {done.returncode}'}"
         )
@@ -463,11 +428,7 @@ def _run_quietly(words: Sequence[str], ran: Ran, target: Target) -> None:
 
 def _tidy(target: Target) -> None:
     """Remove our own folders where nothing is left in them."""
-    for folder in (
-        target.folder,
-        os.path.dirname(target.folder),
-        record.folder_of(target),
-    ):
+    for folder in (target.folder, os.path.dirname(target.folder), record.folder_of(target)):
         for subfolder, _, _ in os.walk(folder, topdown=False):
             try:
                 os.rmdir(subfolder)

@@ -47,11 +47,7 @@ def programs(target: Target, watch: bool = False) -> list[File]:
     """Return `bin/hook` and `bin/mcp`, and `bin/watch` where the client can wait for it."""
     templates = {"hook": _HOOK, "mcp": _MCP} | ({"watch": _WATCH} if watch else {})
     return [
-        File(
-            os.path.join(target.folder, "bin", name),
-            _program(target, name, text),
-            0o755,
-        )
+        File(os.path.join(target.folder, "bin", name), _program(target, name, text), 0o755)
         for name, text in templates.items()
     ]
 
@@ -102,7 +98,5 @@ def fill_template(target: Target, text: str, json_strings: bool = False) -> str:
         "VERSION": version(),
     }
     for name, value in values.items():
-        text = text.replace(
-            f"@{name}@", json.dumps(value)[1:-1] if json_strings else value
-        )
+        text = text.replace(f"@{name}@", json.dumps(value)[1:-1] if json_strings else value)
     return text

@@ -41,12 +41,7 @@ class Done(NamedTuple):
     def changes(self) -> bool:
         """Tell whether anything is done."""
         ignored = self.ignored is not None and self.ignored.changes
-        return (
-            self.place.new
-            or bool(self.place.agents)
-            or self.prepared.changes
-            or ignored
-        )
+        return self.place.new or bool(self.place.agents) or self.prepared.changes or ignored
 
 
 def module_of(client: str) -> ModuleType:
@@ -58,9 +53,7 @@ def module_of(client: str) -> ModuleType:
         if error.name != f"orchestrator.plugin.install.clients.{name}":
             raise
         clients = ", ".join((*CLIENTS, AGENTS_MD))
-        raise NotFound(
-            f"{client} cannot be installed: one of {clients} can", id=client
-        ) from None
+        raise NotFound(f"{client} cannot be installed: one of {clients} can", id=client) from None
 
 
 def install(place: Place, dry_run: bool = False) -> Done:
@@ -183,9 +176,7 @@ def _missing(place: Place) -> list[str]:
     notes = []
     command = str(load(client).raw.get("command", client))
     if shutil.which(command, path=place.target.env.get("PATH")) is None:
-        notes.append(
-            f"`{command}` is not installed (not on PATH); all is ready for when it is"
-        )
+        notes.append(f"`{command}` is not installed (not on PATH); all is ready for when it is")
     if find_spec("mcp_types") is None:
         notes.append(f"All but the memory's tools works; for those: {installation()}")
     return notes

@@ -42,11 +42,7 @@ class Place(NamedTuple):
 
 
 def place(
-    client: str,
-    project: str | None,
-    named: str | None,
-    user: bool,
-    env: Mapping[str, str],
+    client: str, project: str | None, named: str | None, user: bool, env: Mapping[str, str]
 ) -> Place:
     """Return where a client's plugin goes: into the project around a folder, by default the current
     one, and the workspace that this project has or is to have."""
@@ -86,9 +82,7 @@ def _target(
     env: Mapping[str, str],
 ) -> Target:
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    return Target(
-        client, root, project, user, sys.executable, package, home, folder, env=env
-    )
+    return Target(client, root, project, user, sys.executable, package, home, folder, env=env)
 
 
 def _workspace(named: str | None, start: str) -> str | None:
@@ -100,9 +94,7 @@ def _workspace(named: str | None, start: str) -> str | None:
             return None
         raise
     if not discovery.is_workspace(root):
-        raise NotFound(
-            f"{root} is no workspace: make one with `synapse init {root}`", id=root
-        )
+        raise NotFound(f"{root} is no workspace: make one with `synapse init {root}`", id=root)
     if not os.access(root, os.W_OK):
         raise StoreError(
             f"{root} belongs to {_owner(root)}, and this user has no right to write"
@@ -124,9 +116,7 @@ def _owner(path: str) -> str:
 def _team(root: str) -> tuple[Clients, tuple[Agent, ...]]:
     """Return whom the clients' agents are here, and those of them who have to be registered."""
     declared = declared_in(root)
-    registered = {
-        name.removesuffix(".yaml") for name in _names(os.path.join(root, "agents"))
-    }
+    registered = {name.removesuffix(".yaml") for name in _names(os.path.join(root, "agents"))}
     project = declared.project_of(root)
     missing = [
         member(getattr(declared, field), field == "lead", project)
@@ -180,11 +170,7 @@ def unmake(place: Place) -> None:
 def refuse_unmakeable(place: Place) -> None:
     """Raise StoreError where the workspace could not be made."""
     root = place.target.root
-    if (
-        place.new
-        and root is not None
-        and not os.access(os.path.dirname(root), os.W_OK | os.X_OK)
-    ):
+    if place.new and root is not None and not os.access(os.path.dirname(root), os.W_OK | os.X_OK):
         raise StoreError(
             f"{root} cannot be made: this user has no right to write in {os.path.dirname(root)}"
         )
@@ -242,10 +228,6 @@ def exclude(place: Place, paths: Sequence[str]) -> list[Block]:
     lines |= {block.text for block in exclude_workspace(place)}
     done = record.read(target).get(record.key_of(target))
     for written in [] if done is None else done.files.values():
-        lines |= {
-            line
-            for piece in written.pieces
-            for line in piece.get("text", "").splitlines()
-        }
+        lines |= {line for piece in written.pieces for line in piece.get("text", "").splitlines()}
     file = os.path.join(tree.directory, "info", "exclude")
     return [Block(file, "\n".join(sorted(lines)), "lines")] if lines else []

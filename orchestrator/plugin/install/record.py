@@ -61,9 +61,7 @@ def path_of(target: Target) -> str:
 def folder_of(target: Target) -> str:
     """Return the folder of the records."""
     if target.user or target.root is None:
-        state = target.env.get("XDG_STATE_HOME") or os.path.join(
-            target.home, ".local", "state"
-        )
+        state = target.env.get("XDG_STATE_HOME") or os.path.join(target.home, ".local", "state")
         return os.path.join(state, "synapse", "plugins")
     return os.path.join(target.root, PLUGINS)
 
@@ -134,18 +132,13 @@ def _read(target: Target) -> tuple[dict[str, Install], list[str]]:
             data = _at_new_place(data, before, target.project)
         if data["format"] > FORMAT:
             raise StoreError(
-                f"{path} was written by a newer version: upgrade this software",
-                path=path,
+                f"{path} was written by a newer version: upgrade this software", path=path
             )
-        return {
-            name: _install(value) for name, value in data["installs"].items()
-        }, data["folders"]
+        return {name: _install(value) for name, value in data["installs"].items()}, data["folders"]
     except FileNotFoundError:
         return {}, []
     except OSError as error:
-        raise StoreError(
-            f"{path} cannot be read: {error.strerror}", path=path
-        ) from error
+        raise StoreError(f"{path} cannot be read: {error.strerror}", path=path) from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise StoreError(
             (
@@ -162,9 +155,7 @@ def _at_new_place(value: Any, old: str, new: str) -> Any:
     """
     if isinstance(value, dict):
         return {
-            _at_new_place(key, old, new): item
-            if key == "pieces"
-            else _at_new_place(item, old, new)
+            _at_new_place(key, old, new): item if key == "pieces" else _at_new_place(item, old, new)
             for key, item in value.items()
         }
     if isinstance(value, list):
@@ -211,17 +202,10 @@ def _name(path: str) -> str:
     return f"plugins/{sha256(os.fsencode(os.path.realpath(path)))[:32]}"
 
 
-def text_of(
-    client: str, installs: Mapping[str, Install], folders: Sequence[str]
-) -> str:
+def text_of(client: str, installs: Mapping[str, Install], folders: Sequence[str]) -> str:
     """Return the text of a record, with the folders that were made for it."""
     done = {name: _plain(install) for name, install in installs.items()}
-    data = {
-        "format": FORMAT,
-        "client": client,
-        "folders": list(folders),
-        "installs": done,
-    }
+    data = {"format": FORMAT, "client": client, "folders": list(folders), "installs": done}
     return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
 
 

@@ -34,9 +34,7 @@ def differences(done: Done, full: bool = False) -> str:
     folder = done.place.target.folder + os.sep
     lines: list[str] = []
     for edit in done.edits if full else done.prepared.edits:
-        is_shared = None not in (edit.old, edit.new) and not edit.path.startswith(
-            folder
-        )
+        is_shared = None not in (edit.old, edit.new) and not edit.path.startswith(folder)
         if edit.old != edit.new and (full or is_shared):
             lines += difference(edit)
     return "\n".join(lines)
@@ -49,9 +47,7 @@ def difference(edit: Edit) -> Iterator[str]:
         data.decode(errors="replace").splitlines() if data is not None else []
         for data in (edit.old, edit.new)
     )
-    before, after = (
-        "/dev/null" if data is None else path for data in (edit.old, edit.new)
-    )
+    before, after = ("/dev/null" if data is None else path for data in (edit.old, edit.new))
     for line in difflib.unified_diff(old, new, before, after, lineterm="", n=2):
         yield from fold(line)
 
@@ -72,9 +68,7 @@ def format_installation(done: Done, dry_run: bool) -> str:
     """Return what an installation did, what comes of it, and how to see and undo it."""
     target, title = done.place.target, TITLES[done.place.target.client]
     if not done.changes:
-        return "\n".join(
-            [f"{title} is set up already: nothing changes.", *_wrap(done.notes)]
-        )
+        return "\n".join([f"{title} is set up already: nothing changes.", *_wrap(done.notes)])
     first = f"{title} gets the shared memory from its next session on."
     if target.client == AGENTS_MD:
         first = "Agents that read AGENTS.md are told of the shared memory from now on."
@@ -132,10 +126,7 @@ def format_removal(done: Done, dry_run: bool) -> str:
         lines += [
             "",
             *_wrap(
-                [
-                    f"The workspace {shorten_path(target.root)} stays, with all that is in it."
-                ],
-                "",
+                [f"The workspace {shorten_path(target.root)} stays, with all that is in it."], ""
             ),
         ]
     return "\n".join(lines)
@@ -144,17 +135,13 @@ def format_removal(done: Done, dry_run: bool) -> str:
 def _workspace(done: Done) -> list[str]:
     root = done.place.target.root
     if root is None:
-        return [
-            "memory   that of the folder in which a session runs; none, and it does nothing"
-        ]
+        return ["memory   that of the folder in which a session runs; none, and it does nothing"]
     return [_cut(f"memory   {shorten_path(root)}{' (new)' if done.place.new else ''}")]
 
 
 def _agents(done: Done) -> list[str]:
     agents = ", ".join(f"{agent.id} ({agent.role})" for agent in done.place.agents)
-    project = next(
-        (project for agent in done.place.agents for project in agent.projects), ""
-    )
+    project = next((project for agent in done.place.agents for project in agent.projects), "")
     return [_cut(f"agents   {agents}, of the project {project}")] if agents else []
 
 
@@ -175,10 +162,7 @@ def _files(done: Done) -> list[str]:
             )
         )
     if len(lines) > MOST_FILES:
-        lines = [
-            *lines[: MOST_FILES - 1],
-            f"         … and {len(lines) - MOST_FILES + 1} more",
-        ]
+        lines = [*lines[: MOST_FILES - 1], f"         … and {len(lines) - MOST_FILES + 1} more"]
     return lines
 
 
@@ -189,12 +173,7 @@ def _group(done: Done, edit: Edit) -> str:
         return target.folder
     installs = [*prepared.installs.values(), *record.read(target).values()]
     written = next(
-        (
-            install.files[edit.path]
-            for install in installs
-            if edit.path in install.files
-        ),
-        None,
+        (install.files[edit.path] for install in installs if edit.path in install.files), None
     )
     folders = edit.folders or (written.folders if written is not None else ())
     return next(iter(folders), edit.path) if None in (edit.old, edit.new) else edit.path
@@ -209,9 +188,7 @@ def _commands(done: Done) -> list[str]:
 def _wrap(texts: list[str], head: str = "note     ") -> list[str]:
     lines: list[str] = []
     for text in texts:
-        lines += textwrap.wrap(
-            text, WIDTH, initial_indent=head, subsequent_indent=" " * len(head)
-        )
+        lines += textwrap.wrap(text, WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
     return lines
 
 

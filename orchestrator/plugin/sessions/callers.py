@@ -79,18 +79,10 @@ def _at_work(memory: Memory, session: ClientSession) -> Worker | None:
         for spawn in open_calls(session)
         if spawn["agent"] in session.workers
     ]
-    return min(
-        workers, key=lambda worker: agents[worker.agent].authority or 0, default=None
-    )
+    return min(workers, key=lambda worker: agents[worker.agent].authority or 0, default=None)
 
 
 def _newest(root: str, client: str) -> Iterator[ClientSession]:
     """Yield the client's sessions, those first that were heard of last."""
-    sessions = [
-        session
-        for _, session in state.stored_sessions(root)
-        if session.client == client
-    ]
-    yield from sorted(
-        sessions, key=lambda session: -max(session.fired.values(), default=0.0)
-    )
+    sessions = [session for _, session in state.stored_sessions(root) if session.client == client]
+    yield from sorted(sessions, key=lambda session: -max(session.fired.values(), default=0.0))

@@ -15,9 +15,7 @@ from synapse.core import Memory
 CHARACTERS = 4  # of prose in a token, about
 
 
-def run_figures(
-    spending: Spent | None, worker: Worker, memory: Memory
-) -> dict[str, Any]:
+def run_figures(spending: Spent | None, worker: Worker, memory: Memory) -> dict[str, Any]:
     """Return what a run's record says of tokens: the client's own report, and what we added."""
     spending = _since(spending, worker.before)
     usage = spending.usage if spending else Usage(estimated=True)

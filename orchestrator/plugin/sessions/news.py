@@ -17,11 +17,7 @@ NO_QUOTA = 1 << 30  # a client's own turns limit how much is told
 
 
 def read_news(
-    store: Store,
-    worker: Worker,
-    agent: Agent,
-    about: Sequence[str] = (),
-    woken: bool = False,
+    store: Store, worker: Worker, agent: Agent, about: Sequence[str] = (), woken: bool = False
 ) -> tuple[list[News], int]:
     """Return the entries behind the worker's cursor that concern it, and the cursor behind them."""
     feed = NewsFeed(store, quota=NO_QUOTA, cursor=worker.cursor)

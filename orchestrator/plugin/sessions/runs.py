@@ -54,11 +54,7 @@ class ClientRuns:
     def is_running(self, worker: Worker) -> bool:
         with self.store.snapshot(late=True) as snap:
             run = snap.run(worker.run)
-        return (
-            run is not None
-            and run["state"] == "running"
-            and run["epoch"] == worker.epoch
-        )
+        return run is not None and run["state"] == "running" and run["epoch"] == worker.epoch
 
     def begin(self, event: Event, key: str, text: str) -> Worker:
         """Return a new worker: an agent that has no other conversation now, and its run."""
@@ -213,9 +209,7 @@ class ClientRuns:
             id = entry.id
         return id
 
-    def end(
-        self, key: str, outcome: Outcome, client: str, silent: bool = False
-    ) -> None:
+    def end(self, key: str, outcome: Outcome, client: str, silent: bool = False) -> None:
         """End a worker's run: its entry, what it used by its client's transcript.
 
         With `silent` it leaves no entry: what it did has been written turn by turn. One that was

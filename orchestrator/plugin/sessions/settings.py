@@ -69,9 +69,7 @@ class Clients(NamedTuple):
 
 def _authority(agent: Agent) -> int:
     return (
-        ROLES.get(agent.role, ROLES[ROLE]).authority
-        if agent.authority is None
-        else agent.authority
+        ROLES.get(agent.role, ROLES[ROLE]).authority if agent.authority is None else agent.authority
     )
 
 
@@ -94,9 +92,7 @@ def clients(settings: Mapping[str, Any]) -> Clients:
             "clients: agents is not valid: write a line for each, such as Explore: researcher"
         )
     fields = {
-        name: str(values[name])
-        for name in ("lead", "default", "project")
-        if values.get(name)
+        name: str(values[name]) for name in ("lead", "default", "project") if values.get(name)
     }
     by_type = {str(type): str(agent) for type, agent in agents.items()}
     for name in (*fields.values(), *by_type.values()):

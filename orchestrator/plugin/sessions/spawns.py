@@ -44,9 +44,7 @@ def open_calls(session: ClientSession) -> list[dict[str, str]]:
 
 def begin(session: ClientSession, event: Event) -> Event:
     """Return the event of the sub-agent that a call begins, under a name of our own."""
-    numbers = [
-        int(key.removeprefix(CALL)) for key in session.workers if key.startswith(CALL)
-    ]
+    numbers = [int(key.removeprefix(CALL)) for key in session.workers if key.startswith(CALL)]
     agent = f"{CALL}{max(numbers, default=0) + 1}"
     return event._replace(name="agent-start", agent=agent, call=None, transcript=None)
 

@@ -79,15 +79,11 @@ class Worker:
         # what its transcript said when its run began: a usage, and turns
         self.before: list[float] = []
 
-    def add(
-        self, name: str, values: Iterator[str] | list[str] | tuple[str, ...]
-    ) -> None:
+    def add(self, name: str, values: Iterator[str] | list[str] | tuple[str, ...]) -> None:
         """Remember these in one of the lists, the newest of them."""
         present = getattr(self, name)
         setattr(
-            self,
-            name,
-            [*present, *(value for value in values if value not in present)][-MOST:],
+            self, name, [*present, *(value for value in values if value not in present)][-MOST:]
         )
 
     def finish(self, entry: str | None) -> None:
@@ -181,9 +177,7 @@ def hold_lock(path: str) -> Iterator[None]:
     """Hold a lock file. StoreBusy where somebody else does for longer than a hook may take."""
     make_folder(os.path.dirname(path))
     try:
-        descriptor = os.open(
-            path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
-        )
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise StoreError(f"{path} cannot be made: {error}") from error
     try:
@@ -202,9 +196,7 @@ def make_folder(path: str) -> None:
     workspace may come from somebody else, and nothing is written where it says.
     """
     if os.path.islink(path):
-        raise StoreError(
-            f"{path} is a link: what is kept of sessions is written nowhere else"
-        )
+        raise StoreError(f"{path} is a link: what is kept of sessions is written nowhere else")
     try:
         os.makedirs(path, mode=0o700, exist_ok=True)
     except OSError as error:
@@ -273,11 +265,7 @@ def _fill(made: T, values: dict[str, Any]) -> T:
         }
     )
     attributes.update(
-        {
-            name: value
-            for name, value in values.items()
-            if attributes.get(name, made) is None
-        }
+        {name: value for name, value in values.items() if attributes.get(name, made) is None}
     )
     return made
 

@@ -31,9 +31,7 @@ def sweep(memory: Memory) -> list[str]:
     root, ended = memory.store.root or "", list[str]()
     running = Runs(memory.store).all(state="running")
     attached = [run for run in running if run.fields.get("attached")]
-    sessions = {
-        (str(run.fields["engine"]), str(run.fields["attached"])) for run in attached
-    }
+    sessions = {(str(run.fields["engine"]), str(run.fields["attached"])) for run in attached}
     for client, id in sorted(sessions):
         session = state.load(state.path_of(root, client, id))
         runs: list[str] = []
@@ -110,12 +108,7 @@ def _end_lost(memory: Memory, runs: Sequence[Run]) -> list[str]:
     for run in runs:
         if run.fields.get("host") == HOST and not lives(root, run.holder or ""):
             with suppress(SynapseError):  # somebody else ended it
-                end: dict[str, Any] = {
-                    "summary": "",
-                    "why": GONE,
-                    "debt": [],
-                    "entry": None,
-                }
+                end: dict[str, Any] = {"summary": "", "why": GONE, "debt": [], "entry": None}
                 Runs(memory.store).end(run, "stopped", **end)
                 ended.append(run.id)
     return ended

@@ -64,9 +64,7 @@ def format_projection(entries: Sequence[Entry]) -> str:
     quoted = "\n".join(texts).rstrip("\n")
     marks = "`" * max(3, 1 + longest_run(quoted))
     left_out = len(ranked) - len(texts)
-    note = f"\n\nLeft out for want of room: {left_out} (`synapse read`)." * bool(
-        left_out
-    )
+    note = f"\n\nLeft out for want of room: {left_out} (`synapse read`)." * bool(left_out)
     return f"{HEAD}\n\n{marks}text\n{quoted}\n{marks}{note}"
 
 
@@ -92,8 +90,4 @@ def without_echo(
 ) -> list[Entry]:
     """Return the entries that do not come from the file itself: neither by their ids, `origins`,
     nor by their text, which stands in it already (`known`)."""
-    return [
-        entry
-        for entry in entries
-        if entry.id not in origins and entry.body not in known
-    ]
+    return [entry for entry in entries if entry.id not in origins and entry.body not in known]

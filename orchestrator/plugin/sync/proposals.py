@@ -54,10 +54,7 @@ def accepted_in(store: Store) -> list[Accepted]:
 
 
 def plan(
-    store: Store,
-    notes: Sequence[Note],
-    accepted: Sequence[Accepted],
-    unread: Iterable[str] = (),
+    store: Store, notes: Sequence[Note], accepted: Sequence[Accepted], unread: Iterable[str] = ()
 ) -> Plan:
     """Return what has to be done for the memory to know these notes. What came from a file that
     could not be read, one of `unread`, stays as it is."""
@@ -99,11 +96,7 @@ def _origin(snap: Snapshot, id: str) -> Mapping[str, Any]:
 
 
 def _free_key(
-    store: Store,
-    snap: Snapshot,
-    note: Note,
-    authors: Iterable[str],
-    going: Iterable[str],
+    store: Store, snap: Snapshot, note: Note, authors: Iterable[str], going: Iterable[str]
 ) -> str | None:
     """Return the key under which a text can be proposed; None where it waits, or somebody decided
     about it. What was withdrawn with its file may come again."""
@@ -122,10 +115,7 @@ def _free_key(
 def _was_withdrawn(snap: Snapshot, id: str) -> bool:
     acts = snap.acts(None, id, 0, None)
     entry = next((act for act in acts if act.kind == "entry"), None)
-    return any(
-        act.kind == "reject" and entry is not None and act.by == entry.by
-        for act in acts
-    )
+    return any(act.kind == "reject" and entry is not None and act.by == entry.by for act in acts)
 
 
 def _replaced(
@@ -168,9 +158,7 @@ def carry_out(store: Store, plan: Plan, project: str) -> Proposed:
     return Proposed(entries, refused)
 
 
-def _propose(
-    store: Store, note: Note, key: str, replaces: tuple[str, ...], project: str
-) -> Entry:
+def _propose(store: Store, note: Note, key: str, replaces: tuple[str, ...], project: str) -> Entry:
     draft = Draft(
         note.text,
         PLACE.format(project),

@@ -21,13 +21,7 @@ from synapse.system.digest import sha256
 
 # Read by clients at the top of a project, and written by us.
 AGENTS_MD = "AGENTS.md"
-FILES = (
-    AGENTS_MD,
-    "CLAUDE.md",
-    "GEMINI.md",
-    "QWEN.md",
-    ".github/copilot-instructions.md",
-)
+FILES = (AGENTS_MD, "CLAUDE.md", "GEMINI.md", "QWEN.md", ".github/copilot-instructions.md")
 QWEN_TEAM, CLAUDE_TEAM = ".qwen/team-memory", "memory/team"
 INDEX = "MEMORY.md"
 LARGEST = 256 << 10  # bytes of one file
@@ -211,11 +205,7 @@ def _edits(text: str, ours: Sequence[str]) -> Iterator[tuple[int, int, str]]:
     start = 0
     while start < len(lines):
         end = start + 1
-        while (
-            is_new[start]
-            and end < len(lines)
-            and (is_new[end] or not lines[end].strip())
-        ):
+        while is_new[start] and end < len(lines) and (is_new[end] or not lines[end].strip()):
             end += 1
         if is_new[start]:
             section = "\n".join(lines[start:end]).rstrip()

@@ -50,25 +50,18 @@ class Done(NamedTuple):
     notes: list[str]
 
 
-def sync(
-    store: Store, target: Target, names: Sequence[str] = (), dry_run: bool = False
-) -> Done:
+def sync(store: Store, target: Target, names: Sequence[str] = (), dry_run: bool = False) -> Done:
     """Read a project's files and write the block of each, of those that are named besides those
     that have one. All files are written, or none."""
     _demand_allowed(names)
     ours, accepted = _ours(target), proposals.accepted_in(store)
     public = _public(store, accepted)
-    own = {
-        path: (ours.get(path, ""), _text(path, public, (), accepted)) for path in FILES
-    }
+    own = {path: (ours.get(path, ""), _text(path, public, (), accepted)) for path in FILES}
     read = sources.read_sources(_place(target), own)
     planned = proposals.plan(store, read.notes, accepted, read.problems)
     notes = [f"{path}: {why}" for path, why in read.problems.items()]
     paths = _paths(target, names, list(ours), read, notes)
-    changes = [
-        _block(target, path, _text(path, public, read.notes, accepted))
-        for path in paths
-    ]
+    changes = [_block(target, path, _text(path, public, read.notes, accepted)) for path in paths]
     prepared = apply.prepare(target, changes)
     proposed = Proposed([], [])
     if not dry_run:
@@ -81,9 +74,7 @@ def sync(
     return Done(prepared, planned, proposed, len(public), notes)
 
 
-def remove(
-    target: Target, names: Sequence[str] = (), dry_run: bool = False
-) -> Prepared:
+def remove(target: Target, names: Sequence[str] = (), dry_run: bool = False) -> Prepared:
     """Take the blocks out of the files that are named, of all where none is."""
     _demand_allowed(names)
     install = record.read(target).get(record.key_of(target))
@@ -143,8 +134,7 @@ def _demand_allowed(names: Sequence[str]) -> None:
     persons_alone("write into the files of clients")
     if other := sorted({*names} - {*FILES}):
         raise NotFound(
-            f"{other[0]} is no file of a client: name one of {', '.join(FILES)}",
-            id=other[0],
+            f"{other[0]} is no file of a client: name one of {', '.join(FILES)}", id=other[0]
         )
 
 
@@ -188,11 +178,7 @@ def _ours(target: Target) -> dict[str, str]:
 
 
 def _paths(
-    target: Target,
-    names: Sequence[str],
-    ours: Sequence[str],
-    read: Sources,
-    notes: list[str],
+    target: Target, names: Sequence[str], ours: Sequence[str], read: Sources, notes: list[str]
 ) -> list[str]:
     """Return the files that get a block: those that are named and those that have one; the first
     time AGENTS.md, and what else is there."""
@@ -231,15 +217,10 @@ def _public(store: Store, accepted: Sequence[Accepted]) -> list[Entry]:
 
 
 def _text(
-    path: str,
-    public: Sequence[Entry],
-    notes: Sequence[Note],
-    accepted: Sequence[Accepted],
+    path: str, public: Sequence[Entry], notes: Sequence[Note], accepted: Sequence[Accepted]
 ) -> str:
     """Return what the block of one file says, without what comes from there."""
-    origins = {
-        item.entry.id for item in accepted if item.path == path and not item.inside
-    }
+    origins = {item.entry.id for item in accepted if item.path == path and not item.inside}
     present = {note.text.rstrip() for note in notes if note.path == path}
     return format_projection(without_echo(public, origins, present))
 

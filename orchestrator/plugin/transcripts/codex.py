@@ -63,8 +63,4 @@ def _usage(fields: dict[str, Any]) -> Usage:
 
 def _count(fields: dict[str, Any], name: str) -> int:
     value = fields.get(name)
-    return (
-        value
-        if isinstance(value, int) and not isinstance(value, bool) and value > 0
-        else 0
-    )
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0

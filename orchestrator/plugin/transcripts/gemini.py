@@ -26,9 +26,7 @@ def usage(path: str) -> Spent | None:
         for line in objects(path)
         if line.get("type") == "gemini" and line.get("id")
     }
-    counted = [
-        reply for reply in replies.values() if isinstance(reply.get("tokens"), dict)
-    ]
+    counted = [reply for reply in replies.values() if isinstance(reply.get("tokens"), dict)]
     if not counted:
         return None
     total = Usage()
@@ -63,11 +61,7 @@ def child(parent: str, prompt: str) -> str | None:
     folder = os.path.join(os.path.dirname(parent), str(session))
     if not session or not os.path.isdir(folder):
         return None
-    paths = [
-        os.path.join(folder, name)
-        for name in os.listdir(folder)
-        if name.endswith(".jsonl")
-    ]
+    paths = [os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".jsonl")]
     for path in sorted(paths, key=os.path.getmtime, reverse=True):
         if any(prompt and prompt in text for text in _first_texts(path)):
             return path

@@ -16,9 +16,7 @@ from orchestrator.plugin.transcripts.transcript import Spent, objects
 def usage(path: str) -> Spent | None:
     """Return what a session's replies used, each once; None where there is none."""
     replies = {
-        line.get("id"): line
-        for line in objects(path)
-        if isinstance(line.get("usage"), dict)
+        line.get("id"): line for line in objects(path) if isinstance(line.get("usage"), dict)
     }
     if not replies:
         return None

@@ -104,9 +104,7 @@ def await_message(path: str | None, message: str) -> None:
     end = time.monotonic() + WRITTEN_WITHIN
     while path and ending and time.monotonic() < end:
         try:
-            with open(
-                os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb"
-            ) as file:
+            with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
                 if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                     return
                 file.seek(max(os.fstat(file.fileno()).st_size - TAIL, 0))
@@ -119,9 +117,7 @@ def await_message(path: str | None, message: str) -> None:
 
 def _reader(client: str) -> Any:
     try:
-        return import_module(
-            f"orchestrator.plugin.transcripts.{client.replace('-', '_')}"
-        )
+        return import_module(f"orchestrator.plugin.transcripts.{client.replace('-', '_')}")
     except ImportError:
         return None
 

@@ -54,9 +54,7 @@ def ready(memory: Memory, daemon: bool) -> list[Hearer]:
             str(run["run"]),
             str(run["agent"]),
             str(run.get("engine") or ""),
-            _when(root, sessions.get(str(run["run"])), daemon)
-            if run.get("attached")
-            else TURN,
+            _when(root, sessions.get(str(run["run"])), daemon) if run.get("attached") else TURN,
             run.get("project"),
         )
         for run in runs
@@ -80,9 +78,7 @@ def hearers(memory: Memory, entry: Entry, at_work: Sequence[Hearer]) -> list[Hea
     return listeners
 
 
-def _when(
-    root: str, conversation: tuple[ClientSession, str] | None, daemon: bool
-) -> str:
+def _when(root: str, conversation: tuple[ClientSession, str] | None, daemon: bool) -> str:
     """Return how soon a conversation of a client is told: one in a turn by that turn's hooks, one
     that waits where something can wake it.
     """

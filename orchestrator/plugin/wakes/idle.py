@@ -46,24 +46,16 @@ class Wake(NamedTuple):
         """Wake it, by what its client has for that; whether it was given the line."""
         module: Any = import_module(module_of(self.client))
         folders = (
-            _plugin_folders(self.root, self.client, env)
-            if self.client in DROPS
-            else [self.folder]
+            _plugin_folders(self.root, self.client, env) if self.client in DROPS else [self.folder]
         )
         text = line(self.entries)
-        return any(
-            module.wake(self.session, text, folder, env, pid=self.pid)
-            for folder in folders
-        )
+        return any(module.wake(self.session, text, folder, env, pid=self.pid) for folder in folders)
 
 
 def _plugin_folders(root: str, client: str, env: Mapping[str, str]) -> list[str]:
     """Return where a client's plugin lies: in the workspace, and among the user's own files."""
     home = env.get("HOME") or os.path.expanduser("~")
-    folders = (
-        record.plugin_folder(root, client),
-        record.user_plugin_folder(client, env, home),
-    )
+    folders = (record.plugin_folder(root, client), record.user_plugin_folder(client, env, home))
     return [folder for folder in folders if os.path.isdir(folder)]
 
 
@@ -145,21 +137,13 @@ class Wakes:
             if not entries:
                 continue
             noticed[key] = self._noticed.get(key, now)
-            busy = (
-                in_turn(facts.load(session.client), session)
-                and now - noticed[key] < BUSY
-            )
+            busy = in_turn(facts.load(session.client), session) and now - noticed[key] < BUSY
             if not busy and now - self._at.get(key, -SPACING) >= SPACING:
                 self._at[key] = now
                 pid = client_pid(session.holder)
                 wakes.append(
                     Wake(
-                        self.root,
-                        session.client,
-                        session.session,
-                        session.cwd,
-                        pid,
-                        tuple(entries),
+                        self.root, session.client, session.session, session.cwd, pid, tuple(entries)
                     )
                 )
         self._noticed = noticed
@@ -177,9 +161,7 @@ class Wakes:
         """
         key = f"{wake.client} {wake.session}"
         for entry in wake.entries:
-            self._tries[f"{key} {entry.id}"] = tries = (
-                self._tries.get(f"{key} {entry.id}", 0) + 1
-            )
+            self._tries[f"{key} {entry.id}"] = tries = self._tries.get(f"{key} {entry.id}", 0) + 1
             if well or tries >= MOST:
                 self._woken.setdefault(key, set()).add(entry.id)
 
@@ -187,6 +169,4 @@ class Wakes:
 def has_module(client: str) -> bool:
     """Return whether a client is woken from outside."""
     name = module_of(client).rpartition(".")[2]
-    return os.path.exists(
-        os.path.join(os.path.dirname(os.path.abspath(__file__)), f"{name}.py")
-    )
+    return os.path.exists(os.path.join(os.path.dirname(os.path.abspath(__file__)), f"{name}.py"))

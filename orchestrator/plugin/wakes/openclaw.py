@@ -38,21 +38,14 @@ def post(session: str, text: str, env: Mapping[str, str]) -> bool:
     """Ask the gateway's /hooks/wake; False where it is not switched on or does not take it."""
     hooks, port = _address(env)
     agent = (
-        session.split(":")[1]
-        if session.startswith("agent:") and session.endswith(MAIN)
-        else None
+        session.split(":")[1] if session.startswith("agent:") and session.endswith(MAIN) else None
     )
     if not hooks or agent is None:
         return False
     path = "/" + str(hooks.get("path") or "/hooks").strip("/")
-    headers = {
-        "Authorization": f"Bearer {hooks['token']}",
-        "Content-Type": "application/json",
-    }
+    headers = {"Authorization": f"Bearer {hooks['token']}", "Content-Type": "application/json"}
     body = json.dumps({"text": text, "mode": "now", "agentId": agent}).encode()
-    request = urllib.request.Request(
-        f"http://127.0.0.1:{port}{path}/wake", body, headers
-    )
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}/wake", body, headers)
     try:
         with urllib.request.urlopen(request, timeout=ANSWERED_WITHIN) as answer:
             return bool(answer.status == 200)
@@ -100,10 +93,6 @@ def _address(env: Mapping[str, str]) -> tuple[Mapping[str, Any], int]:
         port = gateway.get("port")
         declared = port.text if isinstance(port, jsonc.Number) else str(PORT)
         port = int(env.get("OPENCLAW_GATEWAY_PORT") or declared)
-        return (
-            hooks
-            if hooks.get("enabled") and isinstance(hooks.get("token"), str)
-            else {}
-        ), port
+        return (hooks if hooks.get("enabled") and isinstance(hooks.get("token"), str) else {}), port
     except (OSError, ValueError, AttributeError, TypeError):
         return {}, PORT

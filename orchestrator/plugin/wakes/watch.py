@@ -33,9 +33,7 @@ MOST = 400  # ids of entries that are remembered
 class Watch:
     """Waits on behalf of the session that a client's process has now."""
 
-    def __init__(
-        self, memory: Memory, client: str, pid: int, end: ClientEnd, mode: str
-    ) -> None:
+    def __init__(self, memory: Memory, client: str, pid: int, end: ClientEnd, mode: str) -> None:
         self.memory, self.store = memory, memory.store
         self.client, self.end, self.mode = client, end, mode
         self.root = memory.store.root or ""

@@ -64,8 +64,7 @@ class Folder:
                 if size and name not in self._mended:
                     # a power cut may have left parts of its last lines
                     parts = (
-                        os.pread(descriptor, 1 << 20, start)
-                        for start in range(0, size, 1 << 20)
+                        os.pread(descriptor, 1 << 20, start) for start in range(0, size, 1 << 20)
                     )
                     os.ftruncate(descriptor, _end(b"".join(parts)))
                 elif size and os.pread(descriptor, 1, size - 1) != b"\n":
@@ -132,9 +131,7 @@ class Folder:
         path = self._at(name)
         aside = f"{path}.{os.getpid()}.new"
         try:
-            descriptor = self._open(
-                os.path.basename(aside), os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-            )
+            descriptor = self._open(os.path.basename(aside), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             with open(
                 descriptor, "w", encoding="utf-8", errors="surrogatepass", newline=""
             ) as file:

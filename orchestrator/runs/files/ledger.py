@@ -25,15 +25,7 @@ from orchestrator.engines.protocol import LABELS, Usage
 from synapse.system.json import dumps
 
 # What memory and coordination put into a run, and what is left without them.
-COORDINATION = (
-    "guide",
-    "view",
-    "tool_schema",
-    "capsule",
-    "wake",
-    "writeback",
-    "consolidation",
-)
+COORDINATION = ("guide", "view", "tool_schema", "capsule", "wake", "writeback", "consolidation")
 PLANNING = ("plan",)
 WORK = tuple(label for label in LABELS if label not in (*COORDINATION, *PLANNING))
 
@@ -100,9 +92,7 @@ def dump(line: Line) -> str:
         "model": line.model,
         "encoding": line.encoding,
         "counting": line.counting,
-        "in": [
-            [segment.label, segment.tokens, int(segment.first)] for segment in line.sent
-        ],
+        "in": [[segment.label, segment.tokens, int(segment.first)] for segment in line.sent],
         "out": [[segment.label, segment.tokens] for segment in line.got],
         "usage": None if line.usage is None else line.usage._asdict(),
         "cost": line.cost,
@@ -120,9 +110,7 @@ def load(text: str) -> Line:
         model=fields["model"],
         encoding=fields["encoding"],
         counting=fields["counting"],
-        sent=tuple(
-            Segment(label, tokens, bool(first)) for label, tokens, first in fields["in"]
-        ),
+        sent=tuple(Segment(label, tokens, bool(first)) for label, tokens, first in fields["in"]),
         got=tuple(Segment(label, tokens) for label, tokens in fields["out"]),
         usage=None if fields["usage"] is None else Usage(**fields["usage"]),
         cost=fields["cost"],
@@ -165,9 +153,7 @@ def overhead(lines: Iterable[Line]) -> Overhead:
         for tokens in (by_label(lines), by_label(lines, unique=True))
         for labels in (COORDINATION, PLANNING, WORK)
     ]
-    counting = max(
-        (line.counting for line in lines), key=COUNTING.index, default="exact"
-    )
+    counting = max((line.counting for line in lines), key=COUNTING.index, default="exact")
     return Overhead._make((*sums, counting))
 
 
@@ -186,8 +172,4 @@ def spent(lines: Iterable[Line]) -> tuple[Usage, float | None]:
 def used(line: Line) -> Usage:
     """Return the usage of one call, as its provider reported it, else as we counted it."""
     counted = line.counted, sum(segment.tokens for segment in line.got)
-    return (
-        line.usage
-        if line.usage is not None
-        else Usage(*counted, estimated=any(counted))
-    )
+    return line.usage if line.usage is not None else Usage(*counted, estimated=any(counted))

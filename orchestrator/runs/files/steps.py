@@ -67,9 +67,7 @@ class Conversation(NamedTuple):
     call_entries: frozenset[str] = frozenset()
     # how often a shared tool's result was given, waited for, stale, got
     shares: Mapping[str, int] = {}
-    spared: int = (
-        0  # tokens of the calls behind given results, less those of what was given
-    )
+    spared: int = 0  # tokens of the calls behind given results, less those of what was given
 
 
 def dump(step: Step) -> str:
@@ -134,9 +132,7 @@ def _step(text: str) -> Step:
             raise ValueError(text)
         return Step(n, epoch, kind, fields)
     except (ValueError, KeyError, AttributeError, TypeError) as error:
-        raise StoreCorrupt(
-            f"a line of steps.jsonl is damaged: {text[:60].strip()!r}"
-        ) from error
+        raise StoreCorrupt(f"a line of steps.jsonl is damaged: {text[:60].strip()!r}") from error
 
 
 def turn(reply: Turn, label: str, ledger: str) -> dict[str, Any]:
@@ -147,9 +143,7 @@ def turn(reply: Turn, label: str, ledger: str) -> dict[str, Any]:
     return {"turn": fields, "label": label, "ledger": ledger}
 
 
-def result(
-    call: Call, text: str, label: str, failed: bool = False, **about: Any
-) -> dict[str, Any]:
+def result(call: Call, text: str, label: str, failed: bool = False, **about: Any) -> dict[str, Any]:
     """Return the fields of a tool result's step. `about`: `read` names the child runs whose results
     these are, `blocker` the entry that was written, `ids` the entries whose text this is, `held`
     those of them that are for this call, `act` the shared call (`key`, `told`, `counts`).
@@ -207,9 +201,7 @@ class ConversationBuilder:
         if step.kind == "prompt":
             self.now = self.now._replace(system=fields["system"])
             beginning = ((fields["memory"], "view"), (fields["task"], "task"))
-            self.messages = [
-                Message("user", text, label) for text, label in beginning if text
-            ]
+            self.messages = [Message("user", text, label) for text, label in beginning if text]
         elif step.kind == "turn":
             self._turn(fields)
         elif step.kind == "call":
@@ -249,11 +241,7 @@ class ConversationBuilder:
         self.pending, self.in_flight = {call.id: call for call in reply.calls}, set()
         if reply.text or reply.calls:  # providers refuse a message of nothing
             message = Message(
-                "assistant",
-                reply.text,
-                fields["label"],
-                reply.calls,
-                native=reply.native,
+                "assistant", reply.text, fields["label"], reply.calls, native=reply.native
             )
             self.messages.append(message)
 
@@ -269,11 +257,7 @@ class ConversationBuilder:
         spared = self.now.spared + fields.get("spared", 0)
         self.now = self.now._replace(spared=spared)
         message = Message(
-            "tool",
-            fields["text"],
-            fields["label"],
-            answers=fields["call"],
-            failed=fields["failed"],
+            "tool", fields["text"], fields["label"], answers=fields["call"], failed=fields["failed"]
         )
         self.messages.append(message)
 
@@ -301,6 +285,4 @@ def answered(run: Mapping[str, Any], recorded: Iterable[Step]) -> dict[str, Any]
     times = run.get("answers", 0)
     if times <= max(step.fields.get("answers", 0) for step in recorded):
         return {}
-    return {"answers": times} | {
-        name: run.get(name, []) for name in ("answered", "again")
-    }
+    return {"answers": times} | {name: run.get(name, []) for name in ("answered", "again")}

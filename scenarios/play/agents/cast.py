@@ -31,6 +31,4 @@ class Player:
         kind = Coordinator if self.policy.plays in ("cto", "lead") else Worker
         part = kind(self.policy, self.seed, seen)
         move = part.move()
-        return move._replace(
-            takes=move.takes + drawn(self.policy.thinks, part.random("thinks"))
-        )
+        return move._replace(takes=move.takes + drawn(self.policy.thinks, part.random("thinks")))

@@ -36,15 +36,12 @@ class Coordinator(Part):
                 return self._gives_out(stage, number)
             if len(waited) <= number:
                 return Move(self.says(), (("wait", {}),))
-        return Move(
-            self.says(f"{self.task.name}: all {progress} tasks have come back.")
-        )
+        return Move(self.says(f"{self.task.name}: all {progress} tasks have come back."))
 
     def _decides(self) -> Move | None:
         """Decide what needs a decision, if it may, and write the decision for all."""
         decisions = {
-            str(done.arguments.get("subject")): done.text or ""
-            for done in self.made("decide")
+            str(done.arguments.get("subject")): done.text or "" for done in self.made("decide")
         }
         written = {str(done.arguments.get("body")) for done in self.made("append")}
         for message in self.seen.messages:
@@ -54,14 +51,8 @@ class Coordinator(Part):
                 if "decide" in self.tools and need not in decisions:
                     return Move(self.says(), (("decide", {"subject": need}),))
                 answer = decisions.get(need, "not yours")
-                if (
-                    "append" in self.tools
-                    and "not yours" not in answer
-                    and answer not in written
-                ):
-                    note = append_note("decisions/all", answer, "critical") | {
-                        "supersedes": head
-                    }
+                if "append" in self.tools and "not yours" not in answer and answer not in written:
+                    note = append_note("decisions/all", answer, "critical") | {"supersedes": head}
                     return Move(self.says(), (("append", note),))
         return None
 
@@ -76,21 +67,13 @@ class Coordinator(Part):
             calls.append(
                 (
                     "append",
-                    {
-                        "namespace": f"projects/{self._project()}",
-                        "body": plan,
-                        "topic": "plan",
-                    },
+                    {"namespace": f"projects/{self._project()}", "body": plan, "topic": "plan"},
                 )
             )
-        calls += [
-            ("spawn_agent", {"agent": agent, "task": text}) for agent, text in stage
-        ]
+        calls += [("spawn_agent", {"agent": agent, "task": text}) for agent, text in stage]
         return Move(self.says(), tuple(calls))
 
     def _project(self) -> str:
-        text = next(
-            message.text for message in self.seen.messages if message.label == "task"
-        )
+        text = next(message.text for message in self.seen.messages if message.label == "task")
         match = re.search(r"\(Project: ([a-z0-9_-]+)", text)
         return match[1] if match else "notes"

@@ -50,12 +50,7 @@ def heads(text: str) -> list[Head]:
     if capsule := _CAPSULE.match(text):
         return list(_items(text, capsule["common"], capsule["year"]))
     return [
-        Head(
-            match.end(),
-            int(match[1]),
-            match["trust"] != "unverified",
-            match["at"] or "",
-        )
+        Head(match.end(), int(match[1]), match["trust"] != "unverified", match["at"] or "")
         for match in _ENTRY.finditer(text)
     ]
 
@@ -64,8 +59,7 @@ def _items(text: str, common: str, year: str) -> Iterator[Head]:
     for match in _ITEM.finditer(text):
         own = match["own"] or ""
         authority, trust = (
-            pattern.search(own) or pattern.search(common)
-            for pattern in (_AUTHORITY, _TRUST)
+            pattern.search(own) or pattern.search(common) for pattern in (_AUTHORITY, _TRUST)
         )
         rank = int(authority[1]) if authority else 0
         trusted = trust is None or trust[1] != "unverified"

@@ -18,14 +18,7 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from orchestrator.engines.process import Process
-from orchestrator.engines.protocol import (
-    ContextTooLong,
-    Engine,
-    EngineError,
-    Request,
-    Turn,
-    load,
-)
+from orchestrator.engines.protocol import ContextTooLong, Engine, EngineError, Request, Turn, load
 from orchestrator.engines.scripted import rung
 from orchestrator.spend import prices
 from orchestrator.spend.prices import Price
@@ -67,23 +60,17 @@ class Offer(NamedTuple):
     command: str | None = None
 
 
-def missing_program(
-    engine: str, command: str | None, env: Mapping[str, str]
-) -> str | None:
+def missing_program(engine: str, command: str | None, env: Mapping[str, str]) -> str | None:
     """Return why a client cannot be started here; None where it can."""
     if engine == "process" and not command:
-        raise Broken(
-            "process: say which command plays the client, with --command COMMAND"
-        )
+        raise Broken("process: say which command plays the client, with --command COMMAND")
     client = load(engine, command=command or ())
     if (
         not isinstance(client, Process)
         or shutil.which(client.command[0], path=env.get("PATH")) is not None
     ):
         return None
-    return (
-        f"{client.command[0]} is not there to be run. {client.client.install}".strip()
-    )
+    return f"{client.command[0]} is not there to be run. {client.client.install}".strip()
 
 
 def missing(engine: str, env: Mapping[str, str]) -> str | None:
@@ -108,9 +95,7 @@ class Live:
     name = "live"
     interrupt = "now"
 
-    def __init__(
-        self, offer: Offer, cassette: Cassette, count: Callable[[str], int]
-    ) -> None:
+    def __init__(self, offer: Offer, cassette: Cassette, count: Callable[[str], int]) -> None:
         self.model = offer.model or MODELS.get(offer.engine)
         self.takes_tools = offer.engine not in CLIENTS
         if self.model is None and self.takes_tools:
@@ -145,17 +130,13 @@ class Live:
         played = self.ask(request)
         self.costs[request.key] = played.cost, played.turn
         if played.took and await rung(interrupt, played.took):
-            return Turn(
-                "", stop="interrupted", usage=played.turn.usage, model=played.turn.model
-            )
+            return Turn("", stop="interrupted", usage=played.turn.usage, model=played.turn.model)
         return played.turn
 
     def ask(self, request: Request) -> Played:
         """Return the answer to a request, from the cassette or from the model, at once."""
         played = self._answer(
-            request._replace(
-                model=self.model, max_tokens=min(request.max_tokens, REPLY)
-            )
+            request._replace(model=self.model, max_tokens=min(request.max_tokens, REPLY))
         )
         self.answered_by = played.turn.model or self.answered_by
         return played
@@ -184,9 +165,7 @@ class Live:
         if self._loop is None or self._thread is None:
             return
         if self._engine is not None:
-            asyncio.run_coroutine_threadsafe(self._engine.close(), self._loop).result(
-                PATIENCE
-            )
+            asyncio.run_coroutine_threadsafe(self._engine.close(), self._loop).result(PATIENCE)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -220,11 +199,7 @@ class Live:
         worst = prices.worst(self._price, sent, request.max_tokens)
         self._demand_room("call", worst, sent + request.max_tokens)
         turn, took = self._stepped(request)
-        cost = (
-            prices.cost(self._price, turn.usage)
-            if turn.usage.cost is None
-            else turn.usage.cost
-        )
+        cost = prices.cost(self._price, turn.usage) if turn.usage.cost is None else turn.usage.cost
         return self._paid(request, Played(turn, took, cost))
 
     def _session(self, request: Request) -> Played:
@@ -236,18 +211,9 @@ class Live:
         turn, took = self._stepped(request)
         usage = turn.usage
         price = self._price or (_price(turn.model, self.offer) if turn.model else None)
-        cost = (
-            usage.cost
-            if usage.cost is not None
-            else prices.cost(price, usage)
-            if price
-            else 0.0
-        )
+        cost = usage.cost if usage.cost is not None else prices.cost(price, usage) if price else 0.0
         self.unpriced += usage.cost is None and (usage.estimated or price is None)
-        self.dearest = (
-            max(usd, cost),
-            max(tokens, usage.input_tokens + usage.output_tokens),
-        )
+        self.dearest = (max(usd, cost), max(tokens, usage.input_tokens + usage.output_tokens))
         return self._paid(request, Played(turn, took, cost))
 
     def _demand_room(self, unit: str, usd: float, tokens: int) -> None:
@@ -295,9 +261,7 @@ class Live:
         """Return a loop of its own, in real time, for what waits for a network."""
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
-            self._thread = Thread(
-                target=self._loop.run_forever, name="live", daemon=True
-            )
+            self._thread = Thread(target=self._loop.run_forever, name="live", daemon=True)
             self._thread.start()
         return self._loop
 

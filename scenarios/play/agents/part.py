@@ -60,42 +60,27 @@ class Part:
         parsed = seen.system.split(None, 12)
         self.me = parsed[2].strip(",.")
         self.authority = next(
-            (
-                AUTHORITY[token.strip(",.")]
-                for token in parsed
-                if token.strip(",.") in AUTHORITY
-            ),
-            60,
+            (AUTHORITY[token.strip(",.")] for token in parsed if token.strip(",.") in AUTHORITY), 60
         )
         # who reads nothing of a memory does not ask it either
         self.ignores = policy.p_read <= 0
         self.tools = {tool.name: tool.description for tool in seen.tools}
         self.done = list(_done(seen.messages))
-        text = next(
-            message.text for message in seen.messages if message.label == "task"
-        )
+        text = next(message.text for message in seen.messages if message.label == "task")
         self.task = read_task(text)
         self.length = sum(len(message.text) for message in seen.messages) // 4
         self.own = {
-            call.id
-            for message in seen.messages
-            for call in message.calls
-            if call.name in WORLD
+            call.id for message in seen.messages for call in message.calls if call.name in WORLD
         }
 
     def random(self, *about: object) -> Random:
-        return Random(
-            f"{self.seed} {self.me} {self.task.name} {self.seen.turn} {about}"
-        )
+        return Random(f"{self.seed} {self.me} {self.task.name} {self.seen.turn} {about}")
 
     def chance(self, p: float, *about: object) -> bool:
         """Return whether an event of this probability happens; the same answer for the same
         event.
         """
-        return (
-            p >= 1
-            or Random(f"{self.seed} {self.me} {self.task.name} {about}").random() < p
-        )
+        return p >= 1 or Random(f"{self.seed} {self.me} {self.task.name} {about}").random() < p
 
     def says(self, words: str = "") -> str:
         size = drawn(self.policy.output, self.random("output"))
@@ -124,8 +109,7 @@ class Part:
                     ):
                         best, value = (weight, at, when), statement
                         doubted = not own and (
-                            UNNAMED < rank < self.authority
-                            or in_dispute(message.text, statement)
+                            UNNAMED < rank < self.authority or in_dispute(message.text, statement)
                         )
             offset += len(message.text) // 4
         return None if doubted and self._looks_up(subject) else value
@@ -140,9 +124,7 @@ class Part:
         """Return whether it looks this up before it believes it: by chance, and only where that is
         possible.
         """
-        return self.chance(self.policy.heeds, "heeds", subject) and not self._gave_up(
-            subject
-        )
+        return self.chance(self.policy.heeds, "heeds", subject) and not self._gave_up(subject)
 
     def _gave_up(self, need: str) -> bool:
         """Return whether it has found that it cannot find this out."""
@@ -178,9 +160,7 @@ class Part:
             if found not in written and self.chance(self.policy.tool_use, "share")
         ]
         namespace, priority = self._place()
-        return tuple(
-            ("append", append_note(namespace, note, priority)) for note in notes
-        )
+        return tuple(("append", append_note(namespace, note, priority)) for note in notes)
 
     def _place(self) -> tuple[str, str]:
         """Return where its notes go, and with what priority."""
@@ -190,12 +170,7 @@ class Part:
         """Now and then a note on how far it is goes beside a call. It takes no turn of its own,
         also where findings do: the least that it can cost those who offer a place to write to.
         """
-        if (
-            "append" not in self.tools
-            or not move.calls
-            or move.takes
-            or self.policy.chatter <= 0
-        ):
+        if "append" not in self.tools or not move.calls or move.takes or self.policy.chatter <= 0:
             return move
         random = self.random("chatter")
         if random.random() >= self.policy.chatter:
@@ -203,17 +178,13 @@ class Part:
         note = append_note(self._place()[0], noise(CHATTER, random), "info")
         return move._replace(calls=(("append", note), *move.calls))
 
-    def _sharing(
-        self, notes: tuple[tuple[str, dict[str, object]], ...], move: Move
-    ) -> Move:
+    def _sharing(self, notes: tuple[tuple[str, dict[str, object]], ...], move: Move) -> Move:
         """Write them down: beside the next call, where the tool asks for that and there is one that
         need not wait; else before it.
         """
         if not notes:
             return move
-        batches = "beside" in self.tools["append"] and self.chance(
-            self.policy.beside, "beside"
-        )
+        batches = "beside" in self.tools["append"] and self.chance(self.policy.beside, "beside")
         if batches and move.calls and not move.takes:
             return move._replace(calls=(*notes, *move.calls))
         return Move(self.says(), notes)
@@ -222,11 +193,7 @@ class Part:
         """Return the statements that its own investigations gave, as it writes them down: now and
         then wrongly.
         """
-        texts = [
-            done.text.rsplit("\n", 1)[-1]
-            for done in self.made("investigate")
-            if done.text
-        ]
+        texts = [done.text.rsplit("\n", 1)[-1] for done in self.made("investigate") if done.text]
         nothing = ("Not found", "Nothing", "Error", "Only ", "Call this once more")
         results = [text for text in texts if not text.startswith(nothing)]
         return [self._as_written(text) for text in dict.fromkeys(results)]
@@ -244,14 +211,9 @@ class Part:
 
     def _times_blocked(self, need: str) -> int:
         """Return how often it has said that this keeps it."""
-        replies = (
-            message.text
-            for message in self.seen.messages
-            if message.role == "assistant"
-        )
+        replies = (message.text for message in self.seen.messages if message.role == "assistant")
         return sum(
-            text.startswith("Blocked: ") and f"a decision on {need}" in text
-            for text in replies
+            text.startswith("Blocked: ") and f"a decision on {need}" in text for text in replies
         )
 
 

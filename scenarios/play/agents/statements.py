@@ -47,14 +47,10 @@ def in_dispute(text: str, value: str) -> bool:
     if _DISPUTE not in text:
         return False
     holders = [block for block in _BLOCKS.split(text) if value in block]
-    return bool(holders) and all(
-        _DISPUTE in block.partition("\n")[0] for block in holders
-    )
+    return bool(holders) and all(_DISPUTE in block.partition("\n")[0] for block in holders)
 
 
-def _matches(
-    pattern: re.Pattern[str], text: str, subject: str
-) -> Iterator[re.Match[str]]:
+def _matches(pattern: re.Pattern[str], text: str, subject: str) -> Iterator[re.Match[str]]:
     """Yield matches on the lines that name the subject; texts may be long and few of their lines
     do.
     """

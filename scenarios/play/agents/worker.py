@@ -33,9 +33,7 @@ class Worker(Part):
         """Ask the memory for what it does not know, each subject once."""
         if "memory_search" not in self.tools or self.ignores:
             return None
-        asked = {
-            str(done.arguments.get("query")) for done in self.made("memory_search")
-        }
+        asked = {str(done.arguments.get("query")) for done in self.made("memory_search")}
         new = [
             need
             for need in unknown
@@ -46,17 +44,13 @@ class Worker(Part):
         if not new:
             return None
         queries = dict.fromkeys(map(self._query, new))
-        return Move(
-            self.says(), tuple(("memory_search", {"query": query}) for query in queries)
-        )
+        return Move(self.says(), tuple(("memory_search", {"query": query}) for query in queries))
 
     def _query(self, need: str) -> str:
         """Return what it searches for: the subject, or that without its last word, the one that
         tells it from others.
         """
-        bare = self.policy.bare_queries > 0 and self.chance(
-            self.policy.bare_queries, "bare", need
-        )
+        bare = self.policy.bare_queries > 0 and self.chance(self.policy.bare_queries, "bare", need)
         return need.rsplit(" ", 1)[0] if bare else need
 
     def _finds_out(self, unknown: list[str]) -> Move | None:
@@ -92,28 +86,17 @@ class Worker(Part):
             for message in self.seen.messages
             if message.label in ("view", "wake")
         )
-        if (
-            not is_reported
-            and "report_blocker" in self.tools
-            and not self.made("report_blocker")
-        ):
+        if not is_reported and "report_blocker" in self.tools and not self.made("report_blocker"):
             return Move(
-                self.says(),
-                (("report_blocker", {"text": f"{self.task.name} {question}"}),),
+                self.says(), (("report_blocker", {"text": f"{self.task.name} {question}"}),)
             )
         # the answer may come while it works, or be found when it looks
         if "report_blocker" in self.tools:
             if works := self._works({}, []):
                 return works
-            if (
-                "memory_search" in self.tools
-                and not self.ignores
-                and self._looked(need) < LOOKS
-            ):
+            if "memory_search" in self.tools and not self.ignores and self._looked(need) < LOOKS:
                 return Move(
-                    self.says(),
-                    (("memory_search", {"query": self._query(need)}),),
-                    takes=PATIENCE,
+                    self.says(), (("memory_search", {"query": self._query(need)}),), takes=PATIENCE
                 )
         return Move(
             self.says(f"Blocked: {self.task.name} {question}."),
@@ -124,11 +107,7 @@ class Worker(Part):
         """Return how often it has searched for this."""
         query = self._query(need)
         return len(
-            [
-                done
-                for done in self.made("memory_search")
-                if done.arguments.get("query") == query
-            ]
+            [done for done in self.made("memory_search") if done.arguments.get("query") == query]
         )
 
     def _claims(self, need: str) -> bool:
@@ -141,14 +120,8 @@ class Worker(Part):
         between.
         """
         claim: tuple[str, dict[str, object]] = ("claim", {"work": self._work(need)})
-        looks = "memory_search" in self.tools and self.chance(
-            self.policy.tool_use, "search", need
-        )
-        return (
-            (claim, ("memory_search", {"query": self._query(need)}))
-            if looks
-            else (claim,)
-        )
+        looks = "memory_search" in self.tools and self.chance(self.policy.tool_use, "search", need)
+        return (claim, ("memory_search", {"query": self._query(need)})) if looks else (claim,)
 
     def _work(self, need: str) -> str:
         """Return how it calls the work of finding this out."""
@@ -160,17 +133,11 @@ class Worker(Part):
     def _tried(self, need: str) -> list[Done]:
         """Return its attempts to claim this."""
         work = self._work(need)
-        return [
-            done for done in self.made("claim") if done.arguments.get("work") == work
-        ]
+        return [done for done in self.made("claim") if done.arguments.get("work") == work]
 
     def _has_to_reserve(self, need: str) -> bool:
         tried = self._tried(need)
-        return (
-            self._claims(need)
-            and len(tried) < ASKS
-            and not (tried and _is_mine(tried[-1]))
-        )
+        return self._claims(need) and len(tried) < ASKS and not (tried and _is_mine(tried[-1]))
 
     def _reserved(self, need: str) -> bool:
         """Return whether another was finding this out when it last asked. It asks so often and no
@@ -180,9 +147,7 @@ class Worker(Part):
         return bool(tried) and not _is_mine(tried[-1]) and len(tried) < ASKS
 
     def _works(self, known: dict[str, str | None], unknown: list[str]) -> Move | None:
-        if len(self.made("work")) < self.task.steps and not (
-            self.task.acts and unknown
-        ):
+        if len(self.made("work")) < self.task.steps and not (self.task.acts and unknown):
             arguments: dict[str, object] = {"task": self.task.name}
             if self.task.acts:
                 arguments["using"] = _using(known)
@@ -192,29 +157,21 @@ class Worker(Part):
             return None
         # Everything else is done, or waits for what others are finding out: ask again in a while.
         return Move(
-            self.says(),
-            tuple(chain.from_iterable(map(self._reserving, waits))),
-            takes=PATIENCE,
+            self.says(), tuple(chain.from_iterable(map(self._reserving, waits))), takes=PATIENCE
         )
 
     def _hands_in(self, known: dict[str, str | None]) -> Move | None:
         if self.made("submit") or not (self.task.needs or self.task.steps):
             return None
-        return Move(
-            self.says(), (("submit", {"task": self.task.name, "using": _using(known)}),)
-        )
+        return Move(self.says(), (("submit", {"task": self.task.name, "using": _using(known)}),))
 
     def _ends(self, known: dict[str, str | None]) -> Move:
         handed = self.made("submit")
-        product = (
-            (handed[-1].text or "").removeprefix("Handed in.").strip() if handed else ""
-        )
+        product = (handed[-1].text or "").removeprefix("Handed in.").strip() if handed else ""
         findings = " ".join(self._found())
         relayed = " ".join(self._says_again(known)) if self.task.passes else ""
         report = " ".join(
-            piece
-            for piece in (f"{self.task.name} is done.", product, findings, relayed)
-            if piece
+            piece for piece in (f"{self.task.name} is done.", product, findings, relayed) if piece
         )
         return Move(self.says(report))
 
@@ -222,13 +179,9 @@ class Worker(Part):
         """Yield what it was told in its own words, sometimes wrongly."""
         for need, value in known.items():
             if value is not None:
-                slips = self.policy.slip > 0 and self.chance(
-                    self.policy.slip, "slip", need
-                )
+                slips = self.policy.slip > 0 and self.chance(self.policy.slip, "slip", need)
                 text = (
-                    "".join(self.random("slip", need).sample(value, len(value)))
-                    if slips
-                    else value
+                    "".join(self.random("slip", need).sample(value, len(value))) if slips else value
                 )
                 yield f"{need[:1].upper()}{need[1:]} is {text}."
 
@@ -238,6 +191,4 @@ def _is_mine(claim: Done) -> bool:
 
 
 def _using(known: dict[str, str | None]) -> str:
-    return "; ".join(
-        f"{need} = {value}" for need, value in known.items() if value is not None
-    )
+    return "; ".join(f"{need} = {value}" for need, value in known.items() if value is not None)

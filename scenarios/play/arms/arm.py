@@ -21,9 +21,7 @@ KINDS = PRODUCT, ABLATION, RIVAL, CONTROL = ("product", "ablation", "rival", "co
 
 
 # What a lock is not about: the same subject is the same lock, however the claim is worded.
-ABOUT_WORK = frozenset(
-    "find out finding look looking into up work working on the a of for".split()
-)
+ABOUT_WORK = frozenset("find out finding look looking into up work working on the a of for".split())
 
 
 class Ground(NamedTuple):
@@ -71,9 +69,7 @@ class Arm(NamedTuple):
 def nothing(agent_memory: AgentMemory) -> View:
     """Return a view that shows nothing, as of now."""
     with agent_memory.store.snapshot() as snap:
-        return View(
-            "", 0, (), (), False, cursor=snap.cursor, at=agent_memory.store.clock()
-        )
+        return View("", 0, (), (), False, cursor=snap.cursor, at=agent_memory.store.clock())
 
 
 def given(
@@ -87,16 +83,12 @@ def given(
 
 
 def alone(
-    agent_memory: AgentMemory,
-    tools: Sequence[memory_tools.Tool] = (),
-    view: View | None = None,
+    agent_memory: AgentMemory, tools: Sequence[memory_tools.Tool] = (), view: View | None = None
 ) -> Context:
     """Return a context in which nothing is the supervisor's doing: no news, no look before a
     call.
     """
-    return Context(
-        tools, nothing(agent_memory) if view is None else view, news=False, acts=False
-    )
+    return Context(tools, nothing(agent_memory) if view is None else view, news=False, acts=False)
 
 
 def tool(name: str) -> memory_tools.Tool:
@@ -105,9 +97,7 @@ def tool(name: str) -> memory_tools.Tool:
 
 def records_by_id(ground: Ground) -> dict[str, Record]:
     """Return the records of all entries that were ever written, by their ids, the oldest first."""
-    records = [
-        record for record in ground.memory.store.log.since(0) if record.kind == "entry"
-    ]
+    records = [record for record in ground.memory.store.log.since(0) if record.kind == "entry"]
     return {entry_of(record).id: record for record in records}
 
 
@@ -129,9 +119,7 @@ def is_chatter(record: Record) -> bool:
 def ever(ground: Ground) -> list[Entry]:
     """Return every entry that was ever written, the oldest first: a file forgets nothing."""
     return [
-        entry_of(record)
-        for record in ground.memory.store.log.since(0)
-        if record.kind == "entry"
+        entry_of(record) for record in ground.memory.store.log.since(0) if record.kind == "entry"
     ]
 
 

@@ -57,9 +57,7 @@ def _shipped(ground: Ground) -> Setting:
 def _without(**changed: Any) -> Callable[[Ground], Setting]:
     """Return what ships, with these fields of its context changed."""
 
-    def context(
-        agent: Agent, task: Task, agent_memory: AgentMemory, plan: Plan
-    ) -> Context:
+    def context(agent: Agent, task: Task, agent_memory: AgentMemory, plan: Plan) -> Context:
         return by_default(agent, task, agent_memory, plan)._replace(**changed)
 
     return lambda ground: Setting(context, "auto", None)
@@ -70,20 +68,14 @@ def _view(ground: Ground) -> Setting:
 
 
 def _capsule(ground: Ground) -> Setting:
-    def context(
-        agent: Agent, task: Task, agent_memory: AgentMemory, plan: Plan
-    ) -> Context:
-        return Context(
-            memory_tools.offered(task.role or agent.role), nothing(agent_memory)
-        )
+    def context(agent: Agent, task: Task, agent_memory: AgentMemory, plan: Plan) -> Context:
+        return Context(memory_tools.offered(task.role or agent.role), nothing(agent_memory))
 
     return Setting(context, "always", None)
 
 
 def _view_capsule(ground: Ground) -> Setting:
-    def context(
-        agent: Agent, task: Task, agent_memory: AgentMemory, plan: Plan
-    ) -> Context:
+    def context(agent: Agent, task: Task, agent_memory: AgentMemory, plan: Plan) -> Context:
         return by_default(agent, task, agent_memory, plan)._replace(
             tools=memory_tools.offered(task.role or agent.role)
         )
@@ -101,20 +93,14 @@ def _isolated(ground: Ground) -> Setting:
 def _placebo(ground: Ground) -> Setting:
     """Return a setting that shows as many tokens as a view, about nothing."""
 
-    def context(
-        agent: Agent, task: Task, agent_memory: AgentMemory, plan: Plan
-    ) -> Context:
+    def context(agent: Agent, task: Task, agent_memory: AgentMemory, plan: Plan) -> Context:
         view = agent_memory.briefing(max(plan.view, 200))
         if not view.included:
             return alone(agent_memory)
         line, size = f"  > {filler(40)}\n", ground.count(f"  > {filler(40)}\n")
         return alone(
             agent_memory,
-            view=given(
-                agent_memory,
-                ground,
-                "".join([line] * max(round(view.tokens / size), 1)),
-            ),
+            view=given(agent_memory, ground, "".join([line] * max(round(view.tokens / size), 1))),
         )
 
     return Setting(context)
@@ -123,16 +109,10 @@ def _placebo(ground: Ground) -> Setting:
 def _oracle(ground: Ground) -> Setting:
     """Exactly what the task needs, as it is now, and the news of it."""
 
-    def context(
-        agent: Agent, task: Task, agent_memory: AgentMemory, plan: Plan
-    ) -> Context:
+    def context(agent: Agent, task: Task, agent_memory: AgentMemory, plan: Plan) -> Context:
         needs = [ground.truth.named(subject) for subject in read_task(task.text).needs]
-        text = "".join(
-            f"- {ground.truth.state(need)}\n" for need in needs if need is not None
-        )
-        return alone(agent_memory, view=given(agent_memory, ground, text))._replace(
-            news=True
-        )
+        text = "".join(f"- {ground.truth.state(need)}\n" for need in needs if need is not None)
+        return alone(agent_memory, view=given(agent_memory, ground, text))._replace(news=True)
 
     return Setting(context, hears=None)
 
@@ -161,18 +141,8 @@ ARMS: Mapping[str, Arm] = {
             "a manager reads everything, loses nothing and briefs each agent",
             manager,
         ),
-        Arm(
-            "manager_lossy",
-            RIVAL,
-            "the same, one that loses some of it",
-            manager_lossy,
-        ),
-        Arm(
-            "handoff",
-            RIVAL,
-            "a lead hands all results on to each agent that begins",
-            handoff,
-        ),
+        Arm("manager_lossy", RIVAL, "the same, one that loses some of it", manager_lossy),
+        Arm("handoff", RIVAL, "a lead hands all results on to each agent that begins", handoff),
         Arm(
             "file_tail",
             RIVAL,
@@ -186,18 +156,8 @@ ARMS: Mapping[str, Arm] = {
             native_store,
             langgraph,
         ),
-        Arm(
-            "tool_cache",
-            RIVAL,
-            "a cache of what tools gave, for all agents",
-            tool_cache,
-        ),
-        Arm(
-            "cache_short",
-            RIVAL,
-            "the same, of which the last line is passed on",
-            cache_short,
-        ),
+        Arm("tool_cache", RIVAL, "a cache of what tools gave, for all agents", tool_cache),
+        Arm("cache_short", RIVAL, "the same, of which the last line is passed on", cache_short),
         Arm(
             "grep_start",
             RIVAL,
@@ -212,17 +172,9 @@ ARMS: Mapping[str, Arm] = {
             _capsule,
         ),
         Arm("view_capsule", ABLATION, "what ships, always with tools", _view_capsule),
+        Arm("no_news", ABLATION, "what ships, without news between turns", _without(news=False)),
         Arm(
-            "no_news",
-            ABLATION,
-            "what ships, without news between turns",
-            _without(news=False),
-        ),
-        Arm(
-            "no_acts",
-            ABLATION,
-            "what ships, without the look before a call",
-            _without(acts=False),
+            "no_acts", ABLATION, "what ships, without the look before a call", _without(acts=False)
         ),
         Arm(
             "start_only",
@@ -231,10 +183,7 @@ ARMS: Mapping[str, Arm] = {
             _without(news=False, acts=False, tools=()),
         ),
         Arm(
-            "shipped",
-            PRODUCT,
-            "what ships: the start, the news, the look before a call",
-            _shipped,
+            "shipped", PRODUCT, "what ships: the start, the news, the look before a call", _shipped
         ),
         Arm("oracle", CONTROL, "exactly what is needed", _oracle),
         Arm("off", ABLATION, "a memory that is never consolidated", _shipped),

@@ -52,9 +52,7 @@ def broadcast(ground: Ground) -> Setting:
     alone: so it costs least.
     """
 
-    def context(
-        agent: Agent, task: Task, agent_memory: AgentMemory, plan: Plan
-    ) -> Context:
+    def context(agent: Agent, task: Task, agent_memory: AgentMemory, plan: Plan) -> Context:
         records = records_by_id(ground)
         entries = [
             entry
@@ -84,13 +82,9 @@ def _managed(ground: Ground, loss: float) -> Setting:
     """
     read = set[str]()
 
-    def context(
-        agent: Agent, task: Task, agent_memory: AgentMemory, plan: Plan
-    ) -> Context:
+    def context(agent: Agent, task: Task, agent_memory: AgentMemory, plan: Plan) -> Context:
         entries = live(ground)
-        random = Random(
-            f"{ground.scenario.id} {ground.seed} relay {agent.id} {task.text[:80]}"
-        )
+        random = Random(f"{ground.scenario.id} {ground.seed} relay {agent.id} {task.text[:80]}")
         text, relayed, lost, changed = _relayed(
             ground, entries, read_task(task.text).needs, random, loss
         )
@@ -112,11 +106,7 @@ def _managed(ground: Ground, loss: float) -> Setting:
 
 
 def _relayed(
-    ground: Ground,
-    entries: Sequence[Entry],
-    needs: Sequence[str],
-    random: Random,
-    loss: float,
+    ground: Ground, entries: Sequence[Entry], needs: Sequence[str], random: Random, loss: float
 ) -> tuple[str, list[str], list[str], list[str]]:
     """Return a brief of what a task names: its text, and the versions that were kept, lost and
     changed on the way.
@@ -152,9 +142,7 @@ def handoff(ground: Ground) -> Setting:
     """
     sizes: dict[str, int] = {}
 
-    def context(
-        agent: Agent, task: Task, agent_memory: AgentMemory, plan: Plan
-    ) -> Context:
+    def context(agent: Agent, task: Task, agent_memory: AgentMemory, plan: Plan) -> Context:
         results = [
             (entry.id, f"- {entry.author}: {entry.body.partition(_BLANK)[0]}\n")
             for entry in run_results(ground)
@@ -190,13 +178,9 @@ def file_tail(ground: Ground) -> Setting:
             if entry.author != reader
         )
 
-    def context(
-        agent: Agent, task: Task, agent_memory: AgentMemory, plan: Plan
-    ) -> Context:
+    def context(agent: Agent, task: Task, agent_memory: AgentMemory, plan: Plan) -> Context:
         looked[agent.id, read_task(task.text).name] = len(ever(ground))
-        return alone(
-            agent_memory, (tool("append"),), given(agent_memory, ground, lines(0))
-        )
+        return alone(agent_memory, (tool("append"),), given(agent_memory, ground, lines(0)))
 
     async def memory_search(query: str = "", *, idempotency_key: str) -> str:
         agent, task = ground.agent_of(run_of(idempotency_key))
@@ -232,9 +216,7 @@ def native_store(ground: Ground) -> Setting:
         texts.sort(key=lambda text: -sum(term in text.lower() for term in terms))
         return "".join(f"- {text}\n" for text in texts[:NOTES]) or "Nothing."
 
-    def context(
-        agent: Agent, task: Task, agent_memory: AgentMemory, plan: Plan
-    ) -> Context:
+    def context(agent: Agent, task: Task, agent_memory: AgentMemory, plan: Plan) -> Context:
         return alone(agent_memory, (tool("append"),))
 
     search = tool_of(memory_search, description="Search the store")
@@ -278,9 +260,7 @@ def tool_cache(ground: Ground) -> Setting:
     call; a call that another has begun is waited for. Who calls it once more has it carried out,
     and renews what is kept.
     """
-    return Setting(
-        lambda agent, task, agent_memory, plan: alone(agent_memory), wraps=_Cache().wrap
-    )
+    return Setting(lambda agent, task, agent_memory, plan: alone(agent_memory), wraps=_Cache().wrap)
 
 
 def cache_short(ground: Ground) -> Setting:
@@ -293,9 +273,7 @@ def grep_start(ground: Ground) -> Setting:
     finds; then pass on the last lines of results. No rights, no ranks, no news, no tool.
     """
 
-    def context(
-        agent: Agent, task: Task, agent_memory: AgentMemory, plan: Plan
-    ) -> Context:
+    def context(agent: Agent, task: Task, agent_memory: AgentMemory, plan: Plan) -> Context:
         needs = [_words(need) for need in read_task(task.text).needs]
         lines = [
             f"- {entry.author}: {line}\n"
@@ -322,9 +300,7 @@ class _Cache:
     way.
     """
 
-    def __init__(
-        self, passed: Callable[[object], object] = lambda result: result
-    ) -> None:
+    def __init__(self, passed: Callable[[object], object] = lambda result: result) -> None:
         self.passed = passed
         self.results: dict[str, object] = {}
         # by whom, and until when

@@ -25,13 +25,9 @@ class Task(NamedTuple):
 def read_task(text: str) -> Task:
     """Parse a task's text. Only lines at its margin are the task's own; the rest is for others."""
     fields = dict(
-        re.findall(
-            r"^(Task|Needs|Findings go to|Steps|Pass on): (.+)$", text, re.MULTILINE
-        )
+        re.findall(r"^(Task|Needs|Findings go to|Steps|Pass on): (.+)$", text, re.MULTILINE)
     )
-    needs = tuple(
-        need.strip() for need in fields.get("Needs", "").split(";") if need.strip()
-    )
+    needs = tuple(need.strip() for need in fields.get("Needs", "").split(";") if need.strip())
     places = tuple(re.findall(r"(\S+) \((\w+)\)", fields.get("Findings go to", "")))
     steps = fields.get("Steps", "0")
     return Task(
@@ -55,9 +51,7 @@ def _stages(text: str) -> tuple[tuple[tuple[str, str], ...], ...]:
             stages[-1].append((item[1], [item[2]]))
         elif stages and stages[-1] and line.startswith("  "):
             stages[-1][-1][1].append(line[2:])
-    return tuple(
-        tuple((agent, "\n".join(lines)) for agent, lines in stage) for stage in stages
-    )
+    return tuple(tuple((agent, "\n".join(lines)) for agent, lines in stage) for stage in stages)
 
 
 @lru_cache(1_024)

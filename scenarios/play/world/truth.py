@@ -56,9 +56,7 @@ def drawn(size: Size, random: Random) -> int:
     if size.p50 == size.p90:
         return round(size.p50)
     spread = math.log(size.p90 / size.p50) / _SPREAD
-    return max(
-        1, round(min(size.p50 * math.exp(spread * random.gauss(0, 1)), 3 * size.p90))
-    )
+    return max(1, round(min(size.p50 * math.exp(spread * random.gauss(0, 1)), 3 * size.p90)))
 
 
 def noise(tokens: int, random: Random) -> str:
@@ -69,9 +67,7 @@ def noise(tokens: int, random: Random) -> str:
 
 def filler(tokens: int) -> str:
     """Return a text of about so many tokens that says nothing."""
-    return _filled(
-        max(round(tokens / _STEP), 1) * _STEP if tokens >= _STEP / 2 else tokens
-    )
+    return _filled(max(round(tokens / _STEP), 1) * _STEP if tokens >= _STEP / 2 else tokens)
 
 
 def _filled(count: int) -> str:
@@ -197,13 +193,8 @@ def brief(scenario: Scenario, job: Job, steps: Mapping[str, int], truth: Truth) 
     """
     lines = [job.text, f"Task: {job.id}"]
     if job.needs:
-        lines.append(
-            f"Needs: {'; '.join(truth.facts[need].subject for need in job.needs)}"
-        )
-        places = {
-            truth.facts[need].namespace: truth.facts[need].priority
-            for need in job.needs
-        }
+        lines.append(f"Needs: {'; '.join(truth.facts[need].subject for need in job.needs)}")
+        places = {truth.facts[need].namespace: truth.facts[need].priority for need in job.needs}
         lines.append(
             f"Findings go to:"
             f" {', '.join(f'{name} ({priority})' for name, priority in places.items())}"
@@ -238,11 +229,7 @@ def stages(jobs: Sequence[Job]) -> list[list[Job]]:
     result: list[list[Job]] = []
     while remaining:
         ids = [job.id for job in remaining]
-        free = [
-            job
-            for job in remaining
-            if not any(matching(glob, ids) for glob in job.after)
-        ]
+        free = [job for job in remaining if not any(matching(glob, ids) for glob in job.after)]
         result.append(free or remaining)
         done |= {job.id for job in result[-1]}
         remaining = [job for job in remaining if job.id not in done]
@@ -262,8 +249,6 @@ def texts(scenario: Scenario, steps: Mapping[str, int], truth: Truth) -> list[st
     facts = [f"{fact.subject} {fact.namespace} {fact.unit}" for fact in scenario.facts]
     briefs = [brief(scenario, job, steps, truth) for job in scenario.jobs]
     remarks = [
-        remark(event, truth.facts[event.write])
-        for event in scenario.happenings
-        if event.says
+        remark(event, truth.facts[event.write]) for event in scenario.happenings if event.says
     ]
     return [scenario.title, filler(2 * len(_WORDS)), *facts, *remarks, *briefs]

@@ -20,15 +20,7 @@ from typing import Any, NamedTuple
 
 from orchestrator.tools.functions import Partial, ToolFailed, UserTool, tool_of
 from scenarios.data.schema import Job, Scenario
-from scenarios.play.world.truth import (
-    QUOTES,
-    Truth,
-    drawn,
-    filler,
-    said,
-    steps_of,
-    upper,
-)
+from scenarios.play.world.truth import QUOTES, Truth, drawn, filler, said, steps_of, upper
 
 LATENCY = 2.0  # seconds that a tool of the world takes
 UNFINISHED = "Not found yet."
@@ -81,9 +73,7 @@ class Witness(NamedTuple):
 class World:
     """The environment of one run."""
 
-    def __init__(
-        self, scenario: Scenario, seed: int, truth: Truth, witness: Witness
-    ) -> None:
+    def __init__(self, scenario: Scenario, seed: int, truth: Truth, witness: Witness) -> None:
         self.scenario = scenario
         self.seed = seed
         self.truth = truth
@@ -114,12 +104,7 @@ class World:
 
         tools = [
             tool_of(work, description=ABOUT["work"], idempotent=True),
-            tool_of(
-                investigate,
-                description=ABOUT["investigate"],
-                idempotent=True,
-                shares=True,
-            ),
+            tool_of(investigate, description=ABOUT["investigate"], idempotent=True, shares=True),
             tool_of(submit, description=ABOUT["submit"], idempotent=True),
         ]
         if any(fact.decided_by for fact in self.scenario.facts):
@@ -130,9 +115,7 @@ class World:
         job, refused = self.jobs.get(task), ""
         if job is not None and job.acts:
             wrong = self._judge(job, using, run)
-            refused = "".join(
-                f"\nRefused: {self.truth.facts[fact].subject}." for fact in wrong
-            )
+            refused = "".join(f"\nRefused: {self.truth.facts[fact].subject}." for fact in wrong)
         self.worked[task] = self.worked.get(task, 0) + 1
         size = drawn(self.scenario.sizes.observation, self._random)
         await asyncio.sleep(LATENCY)
@@ -147,9 +130,7 @@ class World:
             return f"Only {supervisor} can decide on {subject}."
         cost, dig = self.truth.facts[fact].cost, self._dig(fact, run)
         padding = filler(round(cost.tokens / max(cost.turns, 1)))
-        dig = dig._replace(
-            turns=dig.turns + 1, tokens=dig.tokens + self.witness.count(padding)
-        )
+        dig = dig._replace(turns=dig.turns + 1, tokens=dig.tokens + self.witness.count(padding))
         self.digs[run, fact] = dig
         await asyncio.sleep(LATENCY)
         if dig.turns < cost.turns:
@@ -180,12 +161,8 @@ class World:
         if not chance:
             return False, False
         agent, task = self.witness.agent_of(run)
-        attempt = self._attempts[agent, task, fact] = (
-            self._attempts.get((agent, task, fact), 0) + 1
-        )
-        lot = Random(
-            f"{self.scenario.id} {self.seed} err {agent} {task} {fact} {attempt}"
-        ).random()
+        attempt = self._attempts[agent, task, fact] = self._attempts.get((agent, task, fact), 0) + 1
+        lot = Random(f"{self.scenario.id} {self.seed} err {agent} {task} {fact} {attempt}").random()
         return lot < chance / 2, chance / 2 <= lot < chance
 
     async def _decide(self, subject: str, run: str) -> str:
@@ -211,25 +188,14 @@ class World:
         readable = self.witness.readable(agent, version)
         is_duplicate = any(name == fact and run_id != run for run_id, name in self.digs)
         older = [f"{fact}@{n}" for n in range(len(self.truth.values[fact]) - 1)]
-        stale = not readable and any(
-            self.witness.readable(agent, older_dig) for older_dig in older
-        )
-        return Dig(
-            run,
-            agent,
-            self.witness.now(),
-            readable,
-            is_duplicate and not readable,
-            stale,
-        )
+        stale = not readable and any(self.witness.readable(agent, older_dig) for older_dig in older)
+        return Dig(run, agent, self.witness.now(), readable, is_duplicate and not readable, stale)
 
     async def _submit(self, task: str, using: str, run: str) -> str:
         job = self.jobs.get(task)
         if job is None:
             return f"There is no task {task}."
-        problems = [
-            f"{fact} is {why}" for fact, why in self._judge(job, using, run).items()
-        ]
+        problems = [f"{fact} is {why}" for fact, why in self._judge(job, using, run).items()]
         if steps_left := self._steps[task] - self.worked.get(task, 0):
             problems += [f"{steps_left} of its {self._steps[task]} steps are left"] * (
                 steps_left > 0
@@ -239,9 +205,7 @@ class World:
         if mine != task:
             problems = [f"it is not the task of {agent}"]
         self.verdicts[task] = (not problems, "; ".join(problems) or "right", run)
-        product = (
-            f" {self.truth.state(job.makes)}" if job.makes and not problems else ""
-        )
+        product = f" {self.truth.state(job.makes)}" if job.makes and not problems else ""
         return f"Handed in.{product}"
 
     def _judge(self, job: Job, using: str, run: str) -> dict[str, str]:
@@ -280,9 +244,7 @@ class World:
 
 def using_of(text: str) -> dict[str, str]:
     """Return what a call says it uses, `subject = value; subject = value`, or a line for each."""
-    pairs = (
-        clause.partition("=") for clause in re.split(r"[;\n]", text) if "=" in clause
-    )
+    pairs = (clause.partition("=") for clause in re.split(r"[;\n]", text) if "=" in clause)
     return {said(name.strip(QUOTES)): value.strip(QUOTES) for name, _, value in pairs}
 
 

@@ -37,11 +37,7 @@ class Call:
     """
 
     def __init__(
-        self,
-        verb: Verb,
-        args: SimpleNamespace,
-        env: Mapping[str, str],
-        program: Program,
+        self, verb: Verb, args: SimpleNamespace, env: Mapping[str, str], program: Program
     ) -> None:
         self.args, self.verb = args, verb.name
         self.defaults = program.defaults
@@ -74,10 +70,7 @@ class Call:
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: object,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: object, trace: TracebackType | None
     ) -> None:
         if self._server is not None:
             self._server.close()
@@ -93,9 +86,7 @@ class Call:
         """Say in a line that a file of the operator's has a mistake; not to a run, which cannot
         mend it.
         """
-        complaints = (
-            {} if self.run or self.verb == "doctor" else memory.store.complaints
-        )
+        complaints = {} if self.run or self.verb == "doctor" else memory.store.complaints
         if complaints:
             path, texts = next(iter(complaints.items()))
             count = sum(map(len, complaints.values())) - 1
@@ -148,9 +139,7 @@ class Call:
         """Return where `init` makes a workspace: never in the home directory unless that is said,
         and no second one in a project unless its directory is named.
         """
-        directory = (
-            self.args.directory or self.args.root or self._env.get("SYNAPSE_ROOT")
-        )
+        directory = self.args.directory or self.args.root or self._env.get("SYNAPSE_ROOT")
         if directory:
             return os.path.abspath(os.path.expanduser(directory))
         from synapse.system import discovery
@@ -196,9 +185,7 @@ class Call:
             )
         if self.run and named not in (None, own):
             raise Forbidden(
-                f"this run acts as {own}, not as {named}",
-                agent=own,
-                action=f"act as {named}",
+                f"this run acts as {own}, not as {named}", agent=own, action=f"act as {named}"
             )
         return named or own
 
@@ -261,9 +248,7 @@ class Call:
             raise Usage("missing --agent AGENT (or set SYNAPSE_AGENT)")
         return who
 
-    def show(
-        self, data: object | Callable[[], object], text: str | Callable[[], str]
-    ) -> None:
+    def show(self, data: object | Callable[[], object], text: str | Callable[[], str]) -> None:
         """Print the one or the other form; what is costly to make comes as a function."""
         if self.json:
             from synapse.cli.frame.show import to_json
@@ -281,9 +266,7 @@ class Call:
     @property
     def interactive(self) -> bool:
         """Return whether a person can answer: input and output are both a terminal."""
-        return all(
-            stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout)
-        )
+        return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
 
     def ask(self, question: str) -> str:
         """Return the answer of whoever sits at the terminal; empty where there is none."""

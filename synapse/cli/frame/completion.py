@@ -67,12 +67,7 @@ autoload -U +X bashcompinit && bashcompinit
 """
 
 
-def script(
-    shell: str,
-    program: Program,
-    places: str,
-    aliases: Mapping[str, str],
-) -> str:
+def script(shell: str, program: Program, places: str, aliases: Mapping[str, str]) -> str:
     """Return the completion script of a program. `places` are shell cases for positional
     arguments."""
     return _SCRIPT.format(
@@ -98,7 +93,4 @@ def script(
 def flags(name: str, program: Program) -> list[str]:
     """Return every long option of a verb."""
     calls = options_of(program.verbs[name]).calls
-    return [
-        "--help",
-        *(flag for names, _ in calls for flag in names if flag.startswith("--")),
-    ]
+    return ["--help", *(flag for names, _ in calls for flag in names if flag.startswith("--"))]

@@ -17,15 +17,11 @@ class Interruptible:
     """
 
     def __enter__(self) -> None:
-        self._before = {
-            which: signal.signal(which, act) for which, act in _SIGNALS.items()
-        }
+        self._before = {which: signal.signal(which, act) for which, act in _SIGNALS.items()}
         every = _READER_CHECK
         self._timer = signal.setitimer(signal.ITIMER_REAL, every, every)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: object, trace: object
-    ) -> bool:
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> bool:
         signal.setitimer(signal.ITIMER_REAL, *self._timer)
         for which, act in self._before.items():
             signal.signal(which, act)

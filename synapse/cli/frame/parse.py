@@ -37,11 +37,7 @@ def find_verb(name: str, program: Program) -> Verb:
     from synapse.system.spelling import closest
 
     close = closest(name, program.verbs)
-    hint = (
-        f"did you mean {close!r}?"
-        if close
-        else f"`{program.name} help --all` lists them all"
-    )
+    hint = f"did you mean {close!r}?" if close else f"`{program.name} help --all` lists them all"
     raise Usage(f"there is no verb {name!r}; {hint}", verb=name)
 
 
@@ -51,15 +47,11 @@ def options_of(verb: Verb) -> Options:
     getattr(_code(verb), verb.options)(options)
     options.add_argument("--root", metavar="DIR", help="the workspace")
     options.add_argument("--json", action="store_true", help="print JSON")
-    options.add_argument(
-        "--debug", action="store_true", help="show the traceback of an error"
-    )
+    options.add_argument("--debug", action="store_true", help="show the traceback of an error")
     return options
 
 
-def arguments(
-    verb: Verb, words: Sequence[str], prog: str | None = None
-) -> SimpleNamespace:
+def arguments(verb: Verb, words: Sequence[str], prog: str | None = None) -> SimpleNamespace:
     """Parse the arguments of a verb. Raises Usage if they do not fit, SystemExit after help."""
     options = options_of(verb)
     namespace = quick(options, words)
@@ -86,13 +78,9 @@ def quick(options: Options, words: Sequence[str]) -> SimpleNamespace | None:
             return None
         else:
             positionals.append(argument)
-    missing = any(
-        how.get("required") and values[dest] is None for dest, how in flags.values()
-    )
+    missing = any(how.get("required") and values[dest] is None for dest, how in flags.values())
     return (
-        SimpleNamespace(**values)
-        if _place(places, positionals, values) and not missing
-        else None
+        SimpleNamespace(**values) if _place(places, positionals, values) and not missing else None
     )
 
 
@@ -109,16 +97,9 @@ def many(values: Sequence[str] | None) -> list[str] | None:
         return None
     for value in values:
         if value.strip() and not value.replace(",", "").strip():
-            raise Usage(
-                f"{value!r} names nothing: write words with commas between them"
-            )
+            raise Usage(f"{value!r} names nothing: write words with commas between them")
     return list(
-        dict.fromkeys(
-            item.strip()
-            for value in values
-            for item in value.split(",")
-            if item.strip()
-        )
+        dict.fromkeys(item.strip() for value in values for item in value.split(",") if item.strip())
     )
 
 
@@ -154,9 +135,7 @@ def seconds(text: str) -> float:
     return float(figure) * units[unit]
 
 
-def _table(
-    options: Options,
-) -> tuple[Flags, dict[str, Any], list[tuple[str, dict[str, Any]]]]:
+def _table(options: Options) -> tuple[Flags, dict[str, Any], list[tuple[str, dict[str, Any]]]]:
     """Return the options by name, the default values, and the positional arguments."""
     flags: Flags = {}
     values: dict[str, Any] = {}
@@ -164,8 +143,7 @@ def _table(
     for names, how in options.calls:
         dest = how.get("dest") or names[0].lstrip("-").replace("-", "_")
         values[dest] = how.get(
-            "default",
-            False if "action" in how and how["action"] == "store_true" else None,
+            "default", False if "action" in how and how["action"] == "store_true" else None
         )
         if names[0].startswith("-"):
             flags.update((name, (dest, how)) for name in names)
@@ -174,9 +152,7 @@ def _table(
     return flags, values, places
 
 
-def _take(
-    flag: tuple[str, dict[str, Any]], remaining: Any, values: dict[str, Any]
-) -> bool:
+def _take(flag: tuple[str, dict[str, Any]], remaining: Any, values: dict[str, Any]) -> bool:
     """Read the value of one option from `remaining`. Return False if it cannot be read."""
     dest, how = flag
     if how.get("action") == "store_true":
@@ -189,9 +165,7 @@ def _take(
         value = how["type"](text) if "type" in how else text
     except ValueError:
         return False
-    values[dest] = (
-        [*(values[dest] or ()), value] if how.get("action") == "append" else value
-    )
+    values[dest] = [*(values[dest] or ()), value] if how.get("action") == "append" else value
     return True
 
 

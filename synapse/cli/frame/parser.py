@@ -37,8 +37,7 @@ class Parser(argparse.ArgumentParser):
             name = "/".join(action.option_strings) or action.dest
             known_names = ", ".join(choices)
             raise argparse.ArgumentError(
-                None,
-                f"there is no {name} {value!r}; did you mean {close!r}? ({known_names})",
+                None, f"there is no {name} {value!r}; did you mean {close!r}? ({known_names})"
             )
         return super()._check_value(action, value)
 
@@ -64,8 +63,7 @@ def parser_of(verb: Verb, options: Options, prog: str | None = None) -> Parser:
     for names, how in options.calls:
         group = everywhere if names[0] in EVERYWHERE else parser
         group.add_argument(
-            *names,
-            **(how | {"type": _explained(how["type"])} if "type" in how else how),
+            *names, **(how | {"type": _explained(how["type"])} if "type" in how else how)
         )
     return parser
 

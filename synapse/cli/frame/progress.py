@@ -18,11 +18,7 @@ class Progress:
     """Phases, and how many acts of each are done."""
 
     def __init__(self) -> None:
-        self.out = (
-            sys.stderr
-            if sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
-            else None
-        )
+        self.out = sys.stderr if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" else None
         self.doing = ""
         self.said = 0.0
 

@@ -37,18 +37,10 @@ def to_json(value: object) -> str:
 
 def header(entry: Entry) -> str:
     """Return id, priority, namespace, author and time of an entry, with its warnings."""
-    parts_of_header = [
-        entry.id,
-        entry.priority,
-        entry.namespace,
-        _author(entry),
-        entry.timestamp,
-    ]
+    parts_of_header = [entry.id, entry.priority, entry.namespace, _author(entry), entry.timestamp]
     labels = marks(entry)
     return one_line(
-        " ".join(
-            [*parts_of_header, f"({', '.join(labels)})"] if labels else parts_of_header
-        )
+        " ".join([*parts_of_header, f"({', '.join(labels)})"] if labels else parts_of_header)
     )
 
 
@@ -90,11 +82,7 @@ def details(entry: Entry) -> str:
     ]
     before = ["topic", "claim", "signature"]
     before += [] if entry.kind == ENTRY else ["when"]
-    pairs += [
-        (name, getattr(entry, field))
-        for name, field in TEXTS.items()
-        if field not in before
-    ]
+    pairs += [(name, getattr(entry, field)) for name, field in TEXTS.items() if field not in before]
     return one_line("; ".join(f"{name} {value}" for name, value in pairs if value))
 
 
@@ -105,16 +93,11 @@ def block(entry: Entry, *, whole: bool = False, width: int | None = None) -> str
     hidden = 0 if whole else max(0, len(lines) - LINES)
     visible = _fit(lines[: len(lines) - hidden], width)
     if hidden:
-        visible.append(
-            f"... {hidden} more line{'s' * (hidden > 1)}: synapse read {entry.id}"
-        )
+        visible.append(f"... {hidden} more line{'s' * (hidden > 1)}: synapse read {entry.id}")
     extra_fields = details(entry)
     extra = [f"[{extra_fields}]"] if extra_fields else []
     return "\n".join(
-        [
-            header(entry),
-            *(INDENT + line if line else "" for line in [*extra, *visible]),
-        ]
+        [header(entry), *(INDENT + line if line else "" for line in [*extra, *visible])]
     )
 
 
@@ -129,13 +112,7 @@ def line(entry: Entry, width: int = 0) -> str:
     labels = marks(entry)
     columns_ = [entry.id, entry.priority, entry.namespace, f"{_author(entry)}:"]
     return short(
-        " ".join(
-            [
-                *columns_,
-                *([f"({', '.join(labels)})"] if labels else []),
-                first(entry.body),
-            ]
-        ),
+        " ".join([*columns_, *([f"({', '.join(labels)})"] if labels else []), first(entry.body)]),
         width,
     )
 
@@ -175,15 +152,11 @@ def _fit(lines: Sequence[str], width: int | None) -> list[str]:
     for text in lines:
         long = len(text) > inside
         fitted += (
-            wrap(text, inside, break_long_words=False, break_on_hyphens=False)
-            if long
-            else [text]
+            wrap(text, inside, break_long_words=False, break_on_hyphens=False) if long else [text]
         )
     return fitted
 
 
 def _json_escape(char: str) -> str:
     units = char.encode("utf-16-be", "surrogatepass")
-    return "".join(
-        f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2)
-    )
+    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))

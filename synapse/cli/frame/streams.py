@@ -27,9 +27,7 @@ def abandoned() -> bool:
     try:
         poll = select.poll()
         poll.register(sys.stdout.fileno(), 0)
-        return any(
-            events & (select.POLLERR | select.POLLNVAL) for _, events in poll.poll(0)
-        )
+        return any(events & (select.POLLERR | select.POLLNVAL) for _, events in poll.poll(0))
     except (OSError, ValueError, AttributeError):
         return False
 

@@ -16,10 +16,7 @@ def table(headers: Sequence[str], rows: Rows) -> str:
     widths = [max(len(row[i]) for row in cells) for i in range(len(headers) - 1)]
     return "\n".join(
         "  ".join(
-            [
-                *(cell.ljust(width) for cell, width in zip(row, widths, strict=False)),
-                row[-1],
-            ]
+            [*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]
         ).rstrip()
         for row in cells
     )

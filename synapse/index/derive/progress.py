@@ -48,9 +48,7 @@ def read_reached(db: Database) -> Reached:
     text = db.meta("reached")
     if text is None:
         return Reached(seen=int(db.meta("seen") or 0))
-    (segment, size), turn, last_seq, boot, proof, stamped, steps, lost = json.loads(
-        text
-    )
+    (segment, size), turn, last_seq, boot, proof, stamped, steps, lost = json.loads(text)
     caps, floors = (tuple(map(tuple, places)) for places in steps)
     mark, steps = (segment, size), Steps(caps, floors)
     return Reached(mark, turn, last_seq, boot, proof, stamped, steps, tuple(lost))

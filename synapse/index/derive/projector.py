@@ -94,11 +94,7 @@ class Projector:
 
     def _entry(self, record: Record) -> None:
         entry = entry_of(record)
-        head = {
-            name: value
-            for name, value in record.fields.items()
-            if name not in _NOT_HEAD
-        }
+        head = {name: value for name, value in record.fields.items() if name not in _NOT_HEAD}
         path, label = record.path, dumps(head)
         self._put("put_text", record.seq, entry.id, path, label, entry.body)
         staged = record.fields.get("staged", False)
@@ -118,9 +114,7 @@ class Projector:
         nid = self._number("namespace", entry.namespace)
         aid = self._number("author", entry.author)
         everybody = entry.addressees == ("all",)
-        audience = (
-            0 if everybody else self._number("audience", " ".join(entry.addressees))
-        )
+        audience = 0 if everybody else self._number("audience", " ".join(entry.addressees))
         seq, prio = entry.seq, RANK[entry.priority]
         self._put(
             "put_entry",
@@ -162,9 +156,7 @@ class Projector:
     def _olds(self, new: Entry) -> list[int]:
         """Return the earlier entries that it supersedes, by whichever of their ids."""
         rows = (self.db.run("id_of", {"id": id}).fetchone() for id in new.replaces)
-        return [
-            row[1] for row in rows if row and row[1] is not None and row[1] < new.seq
-        ]
+        return [row[1] for row in rows if row and row[1] is not None and row[1] < new.seq]
 
     def _judge(self, new: Entry, nid: int, olds: list[int]) -> None:
         """Write down what the arrival of this entry does to others and to itself."""
@@ -173,24 +165,16 @@ class Projector:
         if new.topic:
             rivals.update(
                 seq
-                for (seq,) in self.db.run(
-                    "rivals_by_topic", at | {"nid": nid, "topic": new.topic}
-                )
+                for (seq,) in self.db.run("rivals_by_topic", at | {"nid": nid, "topic": new.topic})
             )
         for old in olds:
-            rivals.update(
-                seq for (seq,) in self.db.run("rivals_by_heirs", at | {"old": old})
-            )
+            rivals.update(seq for (seq,) in self.db.run("rivals_by_heirs", at | {"old": old}))
         # what is superseded while it is tainted stays so when it is not tainted any more
         replaced = [self.entry(seq) for seq in olds if self._hidden(seq) != NEVER]
         disputed = {
-            seq
-            for seq in (*rivals, *olds)
-            if self.db.run("in_dispute", {"seq": seq}).fetchone()
+            seq for seq in (*rivals, *olds) if self.db.run("in_dispute", {"seq": seq}).fetchone()
         }
-        for effect in judge(
-            new, replaced, [self.entry(seq) for seq in sorted(rivals)], disputed
-        ):
+        for effect in judge(new, replaced, [self.entry(seq) for seq in sorted(rivals)], disputed):
             self._apply(effect)
 
     def _apply(self, effect: Effect) -> None:
@@ -222,9 +206,7 @@ class Projector:
 
     def _act(self, record: Record) -> None:
         fields = record.fields
-        self._put(
-            "put_act", record.seq, record.at, record.kind, record.by, dumps(fields)
-        )
+        self._put("put_act", record.seq, record.at, record.kind, record.by, dumps(fields))
         undone = record.kind in ("undo", "untaint")
         moved = touched_by(record) if undone else fields.get("ids", ())
         if record.kind == "receipt":  # `receipts` has them, for a fourth of the room
@@ -247,10 +229,7 @@ class Projector:
 
     def _steps(self) -> Mapping[str, Callable[[Record], None]]:
         """Return what is done with an act that bears on what was taken in before it."""
-        steps: dict[str, Callable[[Record], None]] = {
-            "link": self._link,
-            "used": self._used,
-        }
+        steps: dict[str, Callable[[Record], None]] = {"link": self._link, "used": self._used}
         steps |= {"thread": self._thread, "void": self._void}
         steps |= dict.fromkeys(("approve", "reject", "vouch", "resolve"), self._ruling)
         steps |= dict.fromkeys(("archive", "restore", "undo"), self._file)
@@ -264,9 +243,7 @@ class Projector:
         self.db.run("put_void", (seq,))
 
     def _link(self, record: Record) -> None:
-        values = (
-            record.fields[name] for name in ("cause", "effect", "type", "strength")
-        )
+        values = (record.fields[name] for name in ("cause", "effect", "type", "strength"))
         self.db.run("put_link", (*values, record.by, record.seq, record.at))
 
     def _used(self, record: Record) -> None:
@@ -290,17 +267,14 @@ class Projector:
         row = self.db.run("tags_of_thread", {"id": fields["thread"]}).fetchone()
         if row is not None:
             tags = dict.fromkeys((*json.loads(row[0] or "[]"), *fields.get("add", ())))
-            new_tags = dumps(
-                [tag for tag in tags if tag not in fields.get("remove", ())]
-            )
+            new_tags = dumps([tag for tag in tags if tag not in fields.get("remove", ())])
             values = {
                 "id": fields["thread"],
                 "closed": fields.get("closed"),
                 "subject": fields.get("subject"),
             }
             self.db.run(
-                "put_thread_act",
-                values | {"tags": new_tags if fields["how"] == "tag" else None},
+                "put_thread_act", values | {"tags": new_tags if fields["how"] == "tag" else None}
             )
 
     def _shown(self, record: Record) -> None:
@@ -328,11 +302,7 @@ class Projector:
     def _delivery(self, record: Record, state: str) -> None:
         """Note how far entries came; what a run's prompt showed was rendered with it."""
         fields = record.fields
-        whose = (
-            fields.get("agent", record.by),
-            fields.get("run") or "",
-            fields.get("epoch") or 0,
-        )
+        whose = (fields.get("agent", record.by), fields.get("run") or "", fields.get("epoch") or 0)
         for id in fields.get("ids", ()):
             self._put("put_delivery", id, *whose, state, record.at)
         if record.kind == "delivery" and state == "rendered":
@@ -350,14 +320,8 @@ class Projector:
                 record.seq,
                 dumps({"run": record.fields["run"]}),
             )
-        values = {name: fields.get(name) for name in _RUN} | {
-            "seq": record.seq,
-            "at": record.at,
-        }
-        values |= {
-            "agent": fields.get("agent", record.by),
-            "epoch": fields.get("epoch", 0),
-        }
+        values = {name: fields.get(name) for name in _RUN} | {"seq": record.seq, "at": record.at}
+        values |= {"agent": fields.get("agent", record.by), "epoch": fields.get("epoch", 0)}
         values["ended_at"] = record.at if fields.get("state") in RESTING else None
         self.db.run("put_run", values | {"fields": dumps(fields)})
 
@@ -395,11 +359,7 @@ class Projector:
         self.db.run("unstage", (rec,))
         self.db.run("settle_id", (record.seq, rec))
         self.db.run("settle_taint", {"seq": record.seq, "rec": rec, "never": NEVER})
-        stamps = {
-            name: record.fields[name]
-            for name in ("trust", "ttl")
-            if name in record.fields
-        }
+        stamps = {name: record.fields[name] for name in ("trust", "ttl") if name in record.fields}
         head = self._restamp(rec, {"trust": "reviewed"} | stamps)
         id, _, body = self.db.run("texts", {"rec": rec}).fetchone()
         self._place(read_entry(id, head, body, record.seq, record.at), rec, head)
@@ -417,9 +377,7 @@ class Projector:
             self.db.run("drop_fates", {"seq": seq, "never": NEVER})
             self.db.run("end_disputes", {"seq": seq})
             self._weigh(seq)
-            self._judge(
-                entry, self._number("namespace", entry.namespace), self._olds(entry)
-            )
+            self._judge(entry, self._number("namespace", entry.namespace), self._olds(entry))
 
     def _restamp(self, rec: int, stamps: Mapping[str, Any]) -> str:
         """Change what stands in the head of an entry; return the new one."""
@@ -434,9 +392,7 @@ class Projector:
             if row and row[1] is not None:
                 self.db.run("set_archived", (int(away), row[1]))
                 self._weigh(row[1])
-        for hider, stands in (
-            record.fields.get("holds", ()) if record.kind == "undo" else ()
-        ):
+        for hider, stands in record.fields.get("holds", ()) if record.kind == "undo" else ():
             self._lift(hider, stands)
 
     def _untaint(self, record: Record) -> None:

@@ -16,15 +16,7 @@ _MONTHS_RU = (
     "январ", "феврал", "март", "апрел", "ма", "июн", "июл", "август", "сентябр", "октябр",
     "ноябр", "декабр",
 )  # fmt: skip
-_WEEKDAYS_RU = (
-    "понедельник",
-    "вторник",
-    "сред",
-    "четверг",
-    "пятниц",
-    "суббот",
-    "воскресен",
-)
+_WEEKDAYS_RU = ("понедельник", "вторник", "сред", "четверг", "пятниц", "суббот", "воскресен")
 
 _NEAR = {0: ("today", "сегодн"), 1: ("yesterday", "вчер")}
 _CALLED = frozenset(
@@ -50,9 +42,7 @@ def by_piece(authors: Iterable[tuple[int, str]]) -> dict[str, frozenset[int]]:
     return {piece: frozenset(numbers) for piece, numbers in by_word.items()}
 
 
-def named(
-    words: Sequence[str], authors: Mapping[str, frozenset[int]]
-) -> dict[int, int]:
+def named(words: Sequence[str], authors: Mapping[str, frozenset[int]]) -> dict[int, int]:
     """Return, for each author that the words name, by which of them: a bit each."""
     bits: dict[int, int] = {}
     for position, term in enumerate(words):
@@ -67,9 +57,7 @@ class Days:
     """
 
     def __init__(self, words: Sequence[str], now: int) -> None:
-        self.words = (
-            words if any(term.isdigit() or term in _CALLED for term in words) else ()
-        )
+        self.words = words if any(term.isdigit() or term in _CALLED for term in words) else ()
         self.today = now // DAY
         self.known: dict[int, int] = {}
 
@@ -80,9 +68,7 @@ class Days:
         if day not in self.known:
             day_words = _called(day, self.today)
             self.known[day] = sum(
-                1 << position
-                for position, term in enumerate(self.words)
-                if term in day_words
+                1 << position for position, term in enumerate(self.words) if term in day_words
             )
         return self.known[day]
 

@@ -51,10 +51,7 @@ class Threads:
 
 
 def seeds(
-    masks: Mapping[int, int],
-    prios: Mapping[int, int],
-    rarities: Sequence[float],
-    limit: int,
+    masks: Mapping[int, int], prios: Mapping[int, int], rarities: Sequence[float], limit: int
 ) -> list[int]:
     """Return the entries whose own words are the rarest, of equals the weightiest, then the
     newest.
@@ -63,8 +60,7 @@ def seeds(
     for seq, mask in masks.items():
         groups[mask].append(seq)
     worth = {
-        mask: sum(rare for bit, rare in enumerate(rarities) if mask >> bit & 1)
-        for mask in groups
+        mask: sum(rare for bit, rare in enumerate(rarities) if mask >> bit & 1) for mask in groups
     }
     chosen: list[int] = []
     for mask in sorted(groups, key=worth.__getitem__, reverse=True):
@@ -104,10 +100,7 @@ class Scores:
     """
 
     def __init__(
-        self,
-        rarities: Sequence[float],
-        masks: Mapping[int, int],
-        lengths: Mapping[int, int],
+        self, rarities: Sequence[float], masks: Mapping[int, int], lengths: Mapping[int, int]
     ) -> None:
         self.rarities = rarities
         self.table = _table().__getitem__

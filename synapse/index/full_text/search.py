@@ -98,9 +98,7 @@ def _label(fields: dict[str, Any]) -> str:
     """
     namespace = fields["namespace"] if fields["namespace"] != kinds.MAIL else ""
     own = kinds.texts(fields.get("more", {}))
-    return " ".join(
-        (*fields.get("tags", ()), fields.get("topic") or "", namespace, *own)
-    )
+    return " ".join((*fields.get("tags", ()), fields.get("topic") or "", namespace, *own))
 
 
 def _mark(masks: dict[int, int], rows: Iterable[tuple[int, int]], bits: int) -> None:
@@ -112,9 +110,7 @@ def _mark(masks: dict[int, int], rows: Iterable[tuple[int, int]], bits: int) -> 
 class Search:
     """One question of one reader, with what every statement of it is filled with."""
 
-    def __init__(
-        self, snap: Snapshot, agent: Agent | None, wanted: Filter, now: int
-    ) -> None:
+    def __init__(self, snap: Snapshot, agent: Agent | None, wanted: Filter, now: int) -> None:
         self.snap, self.db, self.now = snap, snap.db, now
         self.reach = snap.names.reach(agent)
         self.narrow = wanted != Filter(archived=wanted.archived, limit=wanted.limit)
@@ -145,8 +141,7 @@ class Search:
         if len(texts) == 1:  # there is nothing to compare it with
             return [Word(texts[0], 1)]
         return sorted(
-            (Word(term, self._count(term)) for term in texts),
-            key=lambda term: term.entries,
+            (Word(term, self._count(term)) for term in texts), key=lambda term: term.entries
         )
 
     @cached_property
@@ -234,10 +229,7 @@ class Search:
         """Return the newest entries of these authors."""
         lists = {**self.lists, "aids": tuple(aids)}
         return [
-            seq
-            for (seq,) in self.db.run(
-                "search_author", {**self.values, "limit": limit}, **lists
-            )
+            seq for (seq,) in self.db.run("search_author", {**self.values, "limit": limit}, **lists)
         ]
 
     def rows(self, seqs: Iterable[int]) -> list[Row]:
@@ -271,13 +263,9 @@ def search(
     ranked = _ranked(query, matches, max(SEEDS, 2 * limit))
     best = _settled(query, _contenders(ranked, limit))[:limit]
     plain = frozenset(term.text for term in query_words)
-    hits = (
-        Hit(entry, score, *excerpt(_words_of(entry), plain)) for score, entry in best
-    )
+    hits = (Hit(entry, score, *excerpt(_words_of(entry), plain)) for score, entry in best)
     return Hits(
-        tuple(hits),
-        matches.partial,
-        len(ranked) if len(query_words) == 1 else len(matches.wanted),
+        tuple(hits), matches.partial, len(ranked) if len(query_words) == 1 else len(matches.wanted)
     )
 
 
@@ -319,8 +307,7 @@ def _contenders(ranked: Sequence[Ranked], limit: int) -> Sequence[Ranked]:
     """
     end = min(limit, len(ranked))
     while (
-        end < min(max(2 * limit, SETTLED), len(ranked))
-        and ranked[end][:2] == ranked[limit - 1][:2]
+        end < min(max(2 * limit, SETTLED), len(ranked)) and ranked[end][:2] == ranked[limit - 1][:2]
     ):
         end += 1
     return ranked[:end]
@@ -339,30 +326,17 @@ def _settled(query: Search, ranked: Sequence[Ranked]) -> list[tuple[float, Any]]
 
 
 def together(
-    snap: Snapshot,
-    reach: Reach,
-    words: Iterable[str],
-    now: int,
-    cursor: int,
-    limit: int,
+    snap: Snapshot, reach: Reach, words: Iterable[str], now: int, cursor: int, limit: int
 ) -> list[tuple[int, int, int]]:
     """Return the newest live entries, up to a cursor, that hold all of these words and that the
     reader may see: seq, rec, rev."""
     phrase = " ".join(f'"{term}"' for term in words)
-    values = {
-        "words": phrase,
-        "now": now,
-        "me": reach.me,
-        "cursor": cursor,
-        "limit": limit,
-    }
+    values = {"words": phrase, "now": now, "me": reach.me, "cursor": cursor, "limit": limit}
     lists = {"nids": reach.nids, "audiences": reach.audiences}
     return _run(snap.db, "search_together", values, lists) if phrase else []
 
 
-def holding(
-    snap: Snapshot, agent: Agent | None, text: str, now: int, limit: int
-) -> list[Entry]:
+def holding(snap: Snapshot, agent: Agent | None, text: str, now: int, limit: int) -> list[Entry]:
     """Return the newest live entries that the agent may see and that hold all words of a text."""
     reach = snap.names.reach(agent)
     rows = together(snap, reach, terms.sought(text), now, snap.cursor, limit)
@@ -381,15 +355,11 @@ def _listed(seqs: Iterable[int]) -> str:
     return str(list(seqs))
 
 
-def _run(
-    db: Database, name: str, values: dict[str, Any], lists: dict[str, Any]
-) -> list[Any]:
+def _run(db: Database, name: str, values: dict[str, Any], lists: dict[str, Any]) -> list[Any]:
     try:
         return db.run(name, values, **lists).fetchall()
     except StoreError as error:
-        if isinstance(error.__cause__, sqlite3.OperationalError) and "fts5" in str(
-            error
-        ):
+        if isinstance(error.__cause__, sqlite3.OperationalError) and "fts5" in str(error):
             return []  # the tokenizer makes several words of it, or none
         raise
 

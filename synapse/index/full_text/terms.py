@@ -74,9 +74,7 @@ def forms(text: str) -> frozenset[str]:
     """Return the roots of the words that say what a text is about, however many there are."""
     plain = unicodedata.normalize("NFC", text).lower().replace("ё", "е")
     telling = (term for term in set(_WORD.findall(plain)) if term not in STOP)
-    return frozenset(
-        form(cut) for term in telling for cut in _WORD.findall(folded(term))
-    )
+    return frozenset(form(cut) for term in telling for cut in _WORD.findall(folded(term)))
 
 
 def places(text: str, words: frozenset[str]) -> list[tuple[int, int]]:

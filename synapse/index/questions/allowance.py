@@ -68,9 +68,7 @@ class Allowances:
         if exceeded is None:
             return entry
         limit, frees = exceeded.limit, seconds(exceeded.frees)
-        note = Record.new(
-            "limit", entry.author, {"limit": limit, "most": exceeded.most}
-        )
+        note = Record.new("limit", entry.author, {"limit": limit, "most": exceeded.most})
         write(note, once=f"limit:{limit}:{now // HOUR}")
         if limit == "criticals":
             return entry._replace(priority="important", claimed=entry.priority)
@@ -83,20 +81,14 @@ class Allowances:
         )
 
     def spend(
-        self,
-        entry: Entry,
-        settings: Settings,
-        now: int,
-        snapshot: Snapshots,
+        self, entry: Entry, settings: Settings, now: int, snapshot: Snapshots
     ) -> Exceeded | None:
         """Count an entry that is about to be written; return the limit that it exceeds, if any. A
         critical one beyond its limit alone is counted as one that is not.
         """
         tokens = self._left.get(entry.author)
         if tokens is None or not 0 <= now - tokens.asked < _MINUTE:
-            tokens = self._left[entry.author] = _count(
-                entry.author, settings, now, snapshot
-            )
+            tokens = self._left[entry.author] = _count(entry.author, settings, now, snapshot)
         rooms, size = tokens.rooms, len(entry.body)
         if rooms["entries"] < 1:
             return self._exceeded(tokens, "entries")
@@ -114,12 +106,7 @@ class Allowances:
         return Exceeded(limit, left.most[limit] or 0, left.frees[limit])
 
 
-def _count(
-    author: str,
-    settings: Settings,
-    now: int,
-    snapshot: Snapshots,
-) -> _Left:
+def _count(author: str, settings: Settings, now: int, snapshot: Snapshots) -> _Left:
     """Return what is left to an author, by what the index has of the last hour."""
     with snapshot() as snap:
         values = {"author": author, "floor": snap.floor(now - HOUR)}

@@ -39,9 +39,7 @@ class _Run(NamedTuple):
     ended_at: int | None
 
 
-def reach(
-    snap: Snapshot, ids: Iterable[str], but: frozenset[str] = frozenset()
-) -> Reach:
+def reach(snap: Snapshot, ids: Iterable[str], but: frozenset[str] = frozenset()) -> Reach:
     """Return how far these entries went. What is in `but` is not followed."""
     lineage = _Lineage(snap)
     roots = [lineage.called(id) for id in ids]
@@ -59,8 +57,7 @@ def tainted_by(snap: Snapshot, id: str) -> list[Record]:
     """Return the records that taint an entry, oldest first."""
     rows = snap.db.run("tainted_by", {"id": id, "never": NEVER}).fetchall()
     return [
-        Record(seq, at, kind, by, None, json.loads(fields))
-        for seq, at, kind, by, _, fields in rows
+        Record(seq, at, kind, by, None, json.loads(fields)) for seq, at, kind, by, _, fields in rows
     ]
 
 
@@ -101,9 +98,7 @@ class _Lineage:
             self.places[id] = rec
             self.alias |= {fields["alias"]: id} if "alias" in fields else {}
             cited = (fields.get("more") or {}).get("cites", ())
-            sources += [
-                (origin, id) for origin in (*fields.get("derived_from", ()), *cited)
-            ]
+            sources += [(origin, id) for origin in (*fields.get("derived_from", ()), *cited)]
             if run := fields.get("run"):
                 self.of_run[run].append((at, id))
                 for read in fields.get("saw", ()):

@@ -34,6 +34,4 @@ def uses(snap: Snapshot, id: str) -> int:
 
 def alike(snap: Snapshot, start: str) -> list[str]:
     """Return the ids that begin so. For whoever asks of each whether its reader may see it."""
-    return [
-        row[0] for row in snap.db.run("ids_alike", {"start": start, "end": f"{start}g"})
-    ]
+    return [row[0] for row in snap.db.run("ids_alike", {"start": start, "end": f"{start}g"})]

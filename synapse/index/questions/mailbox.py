@@ -52,9 +52,7 @@ def unread(snap: Snapshot, agent: Agent, now: int) -> list[tuple[int, int, int]]
     if count <= 0:
         return []
     values = {"me": reach.me, "now": now, "cursor": snap.cursor, "limit": count}
-    rows = snap.db.run(
-        "inbox", values, nids=reach.nids, audiences=reach.audiences
-    ).fetchall()
+    rows = snap.db.run("inbox", values, nids=reach.nids, audiences=reach.audiences).fetchall()
     return rows[::-1]
 
 
@@ -78,9 +76,7 @@ def history(
         "limit": limit,
         "before": before or NEVER,
     }
-    rows = snap.db.run(
-        "history", values, nids=reach.nids, audiences=reach.audiences
-    ).fetchall()
+    rows = snap.db.run("history", values, nids=reach.nids, audiences=reach.audiences).fetchall()
     return snap.load(rows[::-1], now, reach)
 
 
@@ -92,10 +88,7 @@ def threads(
     values = {"me": reach.me, "limit": limit, "tag": tag, "status": status}
     name = "threads_active" if status == "active" else "threads_any"
     tids = tuple(
-        tid
-        for (tid,) in snap.db.run(
-            name, values, nids=reach.nids, audiences=reach.audiences
-        )
+        tid for (tid,) in snap.db.run(name, values, nids=reach.nids, audiences=reach.audiences)
     )
     return sorted(_rows(snap, reach, tids), key=lambda row: -row.last)
 
@@ -113,11 +106,7 @@ def is_known(snap: Snapshot, id: str) -> bool:
 
 def _rows(snap: Snapshot, reach: Reach, tids: Sequence[int]) -> list[Row]:
     rows = snap.db.run(
-        "thread_rows",
-        {"me": reach.me},
-        tids=tids,
-        nids=reach.nids,
-        audiences=reach.audiences,
+        "thread_rows", {"me": reach.me}, tids=tids, nids=reach.nids, audiences=reach.audiences
     )
     return [
         Row(id, bool(closed), subject, tuple(json.loads(tags or "[]")), *numbers)
@@ -125,9 +114,7 @@ def _rows(snap: Snapshot, reach: Reach, tids: Sequence[int]) -> list[Row]:
     ]
 
 
-def marks(
-    snap: Snapshot, seqs: Iterable[int]
-) -> dict[str, dict[int, tuple[Mark, ...]]]:
+def marks(snap: Snapshot, seqs: Iterable[int]) -> dict[str, dict[int, tuple[Mark, ...]]]:
     """Return who read these messages, acknowledged them, reacted to them; each in the order of the
     agents' names.
     """

@@ -75,9 +75,7 @@ def superseded(snap: Snapshot, now: int) -> tuple[Superseded, ...]:
 
 
 def lapsed(snap: Snapshot, now: int) -> tuple[Lapsed, ...]:
-    return tuple(
-        Lapsed(*row) for row in snap.db.run("lapsed", {"now": now, "never": NEVER})
-    )
+    return tuple(Lapsed(*row) for row in snap.db.run("lapsed", {"now": now, "never": NEVER}))
 
 
 def comparable(
@@ -108,16 +106,12 @@ def entries(snap: Snapshot, places: Sequence[int], now: int) -> Iterator[Entry]:
         yield from snap.load(rows, now, snap.names.reach(None))
 
 
-def mergeable(
-    snap: Snapshot, now: int, floor: int, own: str, limit: int
-) -> list[Entry]:
+def mergeable(snap: Snapshot, now: int, floor: int, own: str, limit: int) -> list[Entry]:
     """Return the newest live entries of the namespaces in which anybody but this author wrote after
     a place in the log.
     """
     values = {"now": now, "floor": floor, "own": own, "limit": limit}
-    return snap.load(
-        snap.db.run("mergeable", values).fetchall(), now, snap.names.reach(None)
-    )
+    return snap.load(snap.db.run("mergeable", values).fetchall(), now, snap.names.reach(None))
 
 
 def brought_back(snap: Snapshot) -> frozenset[tuple[str, str]]:
@@ -144,9 +138,7 @@ def last_filing(snap: Snapshot, id: str) -> Record | None:
     none.
     """
     rows = snap.db.run("filings_of", {"id": id}).fetchall()
-    return next(
-        (act for act in reversed(_filing_acts(rows)) if id in dict(filings(act))), None
-    )
+    return next((act for act in reversed(_filing_acts(rows)) if id in dict(filings(act))), None)
 
 
 def act(snap: Snapshot, seq: int) -> Record | None:
@@ -175,18 +167,13 @@ def held_by(snap: Snapshot, seq: int, *, lifted: bool) -> list[str]:
     return [id for _, id, for_good, _ in rows if for_good]
 
 
-def _records(
-    rows: Iterable[tuple[int, int, str, str, str | None, str]],
-) -> Iterator[Record]:
+def _records(rows: Iterable[tuple[int, int, str, str, str | None, str]]) -> Iterator[Record]:
     for seq, at, kind, by, id, fields in rows:
         yield Record(seq, at, kind, by, id, json.loads(fields))
 
 
 def _filing_acts(rows: Iterable[tuple[int, str, str, str]]) -> list[Record]:
-    return [
-        Record(seq, 0, kind, by, None, json.loads(fields))
-        for seq, kind, fields, by in rows
-    ]
+    return [Record(seq, 0, kind, by, None, json.loads(fields)) for seq, kind, fields, by in rows]
 
 
 def weights(snap: Snapshot, now: int) -> tuple[Weight, ...]:
@@ -217,11 +204,7 @@ def sized(snap: Snapshot, now: int, globs: tuple[str, ...]) -> tuple[Sized, ...]
 
 def long(snap: Snapshot, floor: int, size: int | None) -> tuple[tuple[str, int], ...]:
     """Return live entries longer than a size that came after a place in the log."""
-    return (
-        ()
-        if size is None
-        else tuple(snap.db.run("long", {"floor": floor, "size": size}))
-    )
+    return () if size is None else tuple(snap.db.run("long", {"floor": floor, "size": size}))
 
 
 def busy(snap: Snapshot, floor: int, besides: tuple[str, ...]) -> tuple[Busy, ...]:
@@ -256,10 +239,7 @@ def acts_since(snap: Snapshot, since: int) -> Iterator[tuple[Record, Entry | Non
 def nightly_records(snap: Snapshot) -> list[Record]:
     """Return what was noted of nightly jobs, oldest first."""
     rows = snap.db.run("nights")
-    return [
-        Record(seq, at, "night", by, None, json.loads(fields))
-        for seq, at, by, fields in rows
-    ]
+    return [Record(seq, at, "night", by, None, json.loads(fields)) for seq, at, by, fields in rows]
 
 
 def written_since(snap: Snapshot, floor: int, own: str) -> int:

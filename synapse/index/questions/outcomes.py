@@ -37,9 +37,7 @@ def lived(snap: Snapshot, since: int, until: int) -> Iterator[Fact]:
 def superseded(snap: Snapshot, since: int, until: int) -> Iterator[Fact]:
     """Yield the entries that another one took the place of before their time."""
     values = {"since": since, "until": until, "night": CONSOLIDATOR}
-    for seq, id, author, at, by, successor, head in snap.db.run(
-        "superseded", values
-    ).fetchall():
+    for seq, id, author, at, by, successor, head in snap.db.run("superseded", values).fetchall():
         if _believed(json.loads(head)):
             yield Fact(id, author, at, by, (seq, successor))
 
@@ -51,8 +49,7 @@ def acted_on(snap: Snapshot, since: int, until: int) -> Iterator[Fact]:
     values = {"since": since, "until": until, "night": CONSOLIDATOR}
     facts: dict[str, Fact] = {}
     for fact in sorted(
-        (*_acts(snap, values), *_citations(snap, values)),
-        key=lambda fact: fact.records[-1],
+        (*_acts(snap, values), *_citations(snap, values)), key=lambda fact: fact.records[-1]
     ):
         if fact.by != fact.author:
             facts.setdefault(fact.entry, fact)
@@ -61,9 +58,7 @@ def acted_on(snap: Snapshot, since: int, until: int) -> Iterator[Fact]:
 
 def seen_by(snap: Snapshot, id: str, until: int) -> tuple[str, ...]:
     """Return the agents whose prompts an entry was in by a time."""
-    return tuple(
-        agent for (agent,) in snap.db.run("seen_by", {"id": id, "until": until})
-    )
+    return tuple(agent for (agent,) in snap.db.run("seen_by", {"id": id, "until": until}))
 
 
 def reviews(snap: Snapshot) -> list[tuple[Record, bool]]:
@@ -76,9 +71,7 @@ def reviews(snap: Snapshot) -> list[tuple[Record, bool]]:
         record = Record(seq, at, kind, by, None, json.loads(fields))
         if kind == "review":
             records[seq], stands[seq] = record, True
-        stands |= {
-            int(number): stood for number, stood in record.fields.get("reviews", ())
-        }
+        stands |= {int(number): stood for number, stood in record.fields.get("reviews", ())}
     return [(record, stands[seq]) for seq, record in records.items()]
 
 
@@ -96,9 +89,7 @@ def _acts(snap: Snapshot, values: Mapping[str, Any]) -> Iterator[Fact]:
         "critical_acts", values
     ).fetchall():
         act_fields = json.loads(fields)
-        acked = (
-            act_fields.get("state") == "acked" and act_fields.get("how") == "said so"
-        )
+        acked = act_fields.get("state") == "acked" and act_fields.get("how") == "said so"
         if (kind == "resolve" or acked) and _believed(json.loads(head)):
             yield Fact(id, author, at, by, (seq, act))
 

@@ -14,9 +14,7 @@ from synapse.model.entry import NEVER, SEALED
 from synapse.system.typed import Any
 
 
-def texts(
-    snap: Snapshot, floor: int, cursor: int, limit: int
-) -> tuple[dict[int, str], int]:
+def texts(snap: Snapshot, floor: int, cursor: int, limit: int) -> tuple[dict[int, str], int]:
     """Return the texts of the next entries after a place, by seq, and how far that goes. What is
     sealed has none.
     """
@@ -41,9 +39,7 @@ def text_of(head: dict[str, Any], body: str) -> str | None:
 
 def count(snap: Snapshot, floor: int) -> int:
     """Return how many entries after a place may have to be embedded."""
-    return int(
-        snap.db.run("embeddable_count", {"floor": floor, "never": NEVER}).fetchone()[0]
-    )
+    return int(snap.db.run("embeddable_count", {"floor": floor, "never": NEVER}).fetchone()[0])
 
 
 def refiled(snap: Snapshot, floor: int) -> bool:

@@ -14,9 +14,7 @@ WEIGHT = 0.7  # of meaning, where words have one
 
 
 def fused(
-    words: Sequence[tuple[int, float]],
-    meaning: Mapping[int, float],
-    near: Sequence[int],
+    words: Sequence[tuple[int, float]], meaning: Mapping[int, float], near: Sequence[int]
 ) -> list[tuple[int, float]]:
     """Return every seq of the words' ranking, and of those near, with its score: the best first, of
     equals the newest. `meaning` has the cosines of both, as far as they are known.
@@ -25,8 +23,7 @@ def fused(
     most = max(scores.values(), default=0.0)
     nearest = max(meaning.values(), default=0.0)
     scored = {
-        seq: _share(scores.get(seq, 0.0), most)
-        + WEIGHT * _share(meaning.get(seq, 0.0), nearest)
+        seq: _share(scores.get(seq, 0.0), most) + WEIGHT * _share(meaning.get(seq, 0.0), nearest)
         for seq in {*scores, *near}
     }
     return sorted(scored.items(), key=lambda item: (-item[1], -item[0]))

@@ -67,8 +67,6 @@ class Rows:
             places = np.argpartition(scores, total - count)[total - count :]
         ordered = places[np.lexsort((-seqs[places], -scores[places]))]
         best: dict[int, float] = {}
-        for seq, score in zip(
-            seqs[ordered].tolist(), scores[ordered].tolist(), strict=True
-        ):
+        for seq, score in zip(seqs[ordered].tolist(), scores[ordered].tolist(), strict=True):
             best.setdefault(seq, score)
         return [(score, seq) for seq, score in best.items()]

@@ -83,15 +83,9 @@ class Vectors:
         embedder refused.
         """
         model = self.model(name)
-        return (
-            (0, 0)
-            if model is None
-            else self.db.run("amounts", {"model": model.num}).fetchone()
-        )
+        return (0, 0) if model is None else self.db.run("amounts", {"model": model.num}).fetchone()
 
-    def missing(
-        self, name: str, floor: int, top: int, wanted: Mapping[int, bytes]
-    ) -> list[int]:
+    def missing(self, name: str, floor: int, top: int, wanted: Mapping[int, bytes]) -> list[int]:
         """Return which of the wanted seqs of a stretch have no vectors yet, in order. What is not
         wanted there any more leaves every model's set; what was embedded from another text leaves
         this one's.
@@ -103,9 +97,7 @@ class Vectors:
             return sorted(wanted)
         digests = dict(self.db.run("known", {**stretch, "model": model.num}).fetchall())
         changed = {
-            seq
-            for seq, digest in digests.items()
-            if seq in wanted and wanted[seq] != digest
+            seq for seq, digest in digests.items() if seq in wanted and wanted[seq] != digest
         }
         self._drop("drop_of_model", changed, model=model.num)
         return sorted(wanted.keys() - (digests.keys() - changed))
@@ -130,9 +122,7 @@ class Vectors:
     def note_turn(self, name: str, turn: int) -> None:
         self.db.set_meta(f"turn:{name}", str(turn))
 
-    def nearest(
-        self, name: str, vector: Sequence[float], count: int
-    ) -> list[tuple[float, int]]:
+    def nearest(self, name: str, vector: Sequence[float], count: int) -> list[tuple[float, int]]:
         """Return the entries nearest to a vector: cosine and seq, the nearest first."""
         from synapse.index.vectors.nearest import Rows
 
@@ -155,9 +145,7 @@ class Vectors:
 
     # -- below -------------------------------------------------------------------------------------
 
-    def _put(
-        self, name: str, rows: Sequence[Row], widths: Collection[int], reached: int
-    ) -> None:
+    def _put(self, name: str, rows: Sequence[Row], widths: Collection[int], reached: int) -> None:
         model = self.model(name)
         for width in widths:
             if model is None:
@@ -184,9 +172,7 @@ class Vectors:
         if seqs:
             self.db.whole(lambda: self._dropped_now(statement, seqs, values))
 
-    def _dropped_now(
-        self, statement: str, seqs: Collection[int], values: dict[str, int]
-    ) -> None:
+    def _dropped_now(self, statement: str, seqs: Collection[int], values: dict[str, int]) -> None:
         self.db.run(statement, values, seqs=sorted(seqs))
         self.db.set_meta("dropped", str(self._dropped() + 1))
 
@@ -223,8 +209,4 @@ def _other(name: str, before: int, now: int) -> EmbedderError:
 
 def path_beside(index: str) -> str:
     """Return where the vectors of an index are."""
-    return (
-        index
-        if index == ":memory:"
-        else os.path.join(os.path.dirname(index), "vectors.db")
-    )
+    return index if index == ":memory:" else os.path.join(os.path.dirname(index), "vectors.db")

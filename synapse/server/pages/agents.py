@@ -47,9 +47,7 @@ def one(request: Request, id: str, memory: Reader) -> Response:
     if agent is None:
         raise NotFound(f"there is no agent {id}", id=id)
     own = memory.agent is None or memory.id == id
-    acts = visible_acts(
-        lambda size: memory.store.acts(id, None, None, size), memory, ACTS
-    )
+    acts = visible_acts(lambda size: memory.store.acts(id, None, None, size), memory, ACTS)
     return frame_of(request).answer(
         request,
         "agent.html",
@@ -75,9 +73,7 @@ def reputation(request: Request, id: str, memory: Operator) -> Response:
 @router.get("/departments")
 def departments(request: Request, memory: Reader) -> Response:
     """Show the departments and who is in them."""
-    return frame_of(request).answer(
-        request, "departments.html", departments=_departments(memory)
-    )
+    return frame_of(request).answer(request, "departments.html", departments=_departments(memory))
 
 
 @router.get("/departments/{name}")

@@ -51,9 +51,7 @@ def entries(request: Request, memory: Reader) -> Response:
     number = _page_number(request.query_params.get("page", "1"))
     error = ""
     try:
-        result = (_search if question else _read)(
-            memory, question, filters, archived, number
-        )
+        result = (_search if question else _read)(memory, question, filters, archived, number)
     except (InvalidQuery, InvalidEntry) as refused:
         result, error = Found([]), str(refused)
     return frame_of(request).answer(
@@ -68,9 +66,7 @@ def entries(request: Request, memory: Reader) -> Response:
         last=number >= FARTHEST,
         filtered=bool(question or archived or any(filters.values())),
         priorities=PRIORITIES,
-        turned=partial(
-            _turned, {**filters, "q": question, "archived": archived and "1"}
-        ),
+        turned=partial(_turned, {**filters, "q": question, "archived": archived and "1"}),
     )
 
 
@@ -110,9 +106,7 @@ def _read(
 def _search(
     memory: AgentMemory, words: str, asked: dict[str, str], archived: bool, number: int
 ) -> Found:
-    hits = memory.search(
-        words, **_filters(asked, archived), limit=min(number * PAGE + 1, 1_000)
-    )
+    hits = memory.search(words, **_filters(asked, archived), limit=min(number * PAGE + 1, 1_000))
     hits_here = hits[(number - 1) * PAGE : number * PAGE]
     note = hits.note
     if hits.partial:

@@ -58,9 +58,7 @@ class Link:
 
     def leads_to(self, path: str) -> bool:
         """Return whether a page is this link's or lies below it."""
-        return path == self.path or (
-            self.path != "/" and path.startswith(self.path + "/")
-        )
+        return path == self.path or (self.path != "/" and path.startswith(self.path + "/"))
 
 
 @dataclass(frozen=True)
@@ -143,8 +141,7 @@ class Frame:
         family = [
             link
             for link in self._links
-            if path in (link.path, link.tab_of)
-            and (visitor.operator or not link.operator)
+            if path in (link.path, link.tab_of) and (visitor.operator or not link.operator)
         ]
         return family if len(family) > 1 else []
 

@@ -72,10 +72,7 @@ def plan(request: Request, what: str, memory: Reader) -> Response:
 
 @router.post("/undo/{what}")
 def take_back(
-    request: Request,
-    what: str,
-    memory: Reader,
-    fields: Annotated[dict[str, str], Depends(form)],
+    request: Request, what: str, memory: Reader, fields: Annotated[dict[str, str], Depends(form)]
 ) -> Response:
     """Take an act back."""
     if known(request).read_only:

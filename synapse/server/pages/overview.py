@@ -35,9 +35,7 @@ def overview(request: Request, memory: Reader) -> Response:
     newest = memory.read(limit=NEWEST + len(listed))
     waiting = memory.staged()
     last_seen = [  # of all agents for the operator, else of the reader alone
-        row
-        for row in workspace.last_seen().items()
-        if memory.agent is None or row[0] == memory.id
+        row for row in workspace.last_seen().items() if memory.agent is None or row[0] == memory.id
     ]
     return frame.answer(
         request,
@@ -65,10 +63,7 @@ def days(request: Request, memory: Reader) -> Response:
 
 @router.post("/questions/{id}/answer")
 def answer(
-    request: Request,
-    id: str,
-    memory: Operator,
-    fields: Annotated[dict[str, str], Depends(form)],
+    request: Request, id: str, memory: Operator, fields: Annotated[dict[str, str], Depends(form)]
 ) -> Response:
     """Answer a question to the operator; it is done with that."""
     questions = {question.id: question for question in memory.questions()}

@@ -18,9 +18,5 @@ def review(request: Request, memory: Reader) -> Response:
     waiting = memory.staged()
     ends = {entry.id: memory.store.waits_until(entry) for entry in waiting[:MOST]}
     return frame_of(request).answer(
-        request,
-        "review.html",
-        waiting=waiting[:MOST],
-        total=len(waiting),
-        ends=ends,
+        request, "review.html", waiting=waiting[:MOST], total=len(waiting), ends=ends
     )

@@ -74,16 +74,8 @@ def problem_page(request: Request, error: SynapseError) -> Response:
     """Return the page that tells a person of an error; a part of one where htmx asked."""
     status = status_of(error)
     is_part = request.headers.get("hx-request") == "true"
-    template = (
-        "problem_part.html"
-        if is_part
-        else "login.html"
-        if status == 401
-        else "problem.html"
-    )
-    return frame_of(request).answer(
-        request, template, status, error=error, code="", agent=None
-    )
+    template = "problem_part.html" if is_part else "login.html" if status == 401 else "problem.html"
+    return frame_of(request).answer(request, template, status, error=error, code="", agent=None)
 
 
 def pages() -> APIRouter:
@@ -98,9 +90,7 @@ async def form(request: Request) -> dict[str, str]:
         raw += chunk
         if len(raw) > MOST:
             raise TooLarge(f"a form holds at most {MOST} bytes")
-    fields = parse_qs(
-        raw.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=200
-    )
+    fields = parse_qs(raw.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=200)
     return {name: values[-1] for name, values in fields.items()}
 
 

@@ -35,19 +35,7 @@ LINKS = (
     Link("/departments", "Departments", "d", 70, "Team", tab_of="/agents"),
     Link("/nights", "Nights", "n", 80, "Team", operator=True),
 )
-PARTS = (
-    login,
-    overview,
-    timeline,
-    entries,
-    story,
-    review,
-    threads,
-    moments,
-    agents,
-    nights,
-    pulse,
-)
+PARTS = (login, overview, timeline, entries, story, review, threads, moments, agents, nights, pulse)
 
 
 def install(app: FastAPI) -> None:
@@ -68,11 +56,7 @@ def _answer_browsers(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def unknown(request: Request, error: HTTPException) -> Response:
         is_browser = "text/html" in request.headers.get("accept", "")
-        if (
-            error.status_code != 404
-            or not is_browser
-            or request.url.path.startswith("/v1/")
-        ):
+        if error.status_code != 404 or not is_browser or request.url.path.startswith("/v1/"):
             answer: Response = await to_programs(request, error)  # type: ignore[misc]
             return answer
         missing = NotFound(f"There is no page {clean(request.url.path)[:MOST]}")

@@ -20,9 +20,7 @@ from synapse.model.entry import NEVER, SECOND
 from synapse.system.quoting import clean, one_line
 
 DATED = re.compile(r"syn-\d{4}-(\d\d-\d\d-\d{3,12})")
-IDS = re.compile(
-    r"\bsyn-\d{4}-\d\d-\d\d-\d{3,12}\b|\b(?:syn|msg|fact|atom)_[0-9a-f]{12}\b"
-)
+IDS = re.compile(r"\bsyn-\d{4}-\d\d-\d\d-\d{3,12}\b|\b(?:syn|msg|fact|atom)_[0-9a-f]{12}\b")
 LONGEST = 240  # characters of a sentence
 STEPS = ((60, 1, "s"), (3_600, 60, "min"), (86_400, 3_600, "h"), (0, 86_400, "d"))
 
@@ -49,11 +47,7 @@ def ago(at: int | None) -> Markup:
         return Markup("never")
     passed = (clock.now() - at) / SECOND
     text = (
-        "now"
-        if abs(passed) < 1
-        else f"{span(passed)} ago"
-        if passed > 0
-        else f"in {span(-passed)}"
+        "now" if abs(passed) < 1 else f"{span(passed)} ago" if passed > 0 else f"in {span(-passed)}"
     )
     exact = clock.seconds(at)
     return Markup('<time datetime="{0}" title="{1}">{2}</time>').format(
@@ -115,9 +109,7 @@ def linked(text: str) -> Markup:
     """Return a text in which the ids of entries lead to them."""
     markup, last = Markup(), 0
     for match in IDS.finditer(text):
-        markup += Markup("{}{}").format(
-            clean(text[last : match.start()]), id_link(match[0])
-        )
+        markup += Markup("{}{}").format(clean(text[last : match.start()]), id_link(match[0]))
         last = match.end()
     return markup + clean(text[last:])
 
@@ -127,9 +119,7 @@ def act_words(act: Act) -> Markup:
     by, _, act_text = sentence(act).partition(" ")
     if len(act_text) > LONGEST:
         act_text = f"{act_text[:LONGEST].rpartition(' ')[0] or act_text[:LONGEST]} …"
-    return Markup("<b><bdi>{}</bdi></b> {}").format(
-        clean(by), linked(one_line(act_text))
-    )
+    return Markup("<b><bdi>{}</bdi></b> {}").format(clean(by), linked(one_line(act_text)))
 
 
 def beginning(text: str, lines: int, size: int) -> str:

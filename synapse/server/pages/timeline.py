@@ -28,9 +28,7 @@ def timeline(
     try:
         store.look()
         acts = visible_acts(
-            lambda size: store.acts(agent or None, None, since or None, size),
-            memory,
-            many + 1,
+            lambda size: store.acts(agent or None, None, since or None, size), memory, many + 1
         )[::-1]
     except SynapseError as refused:
         error = str(refused)

@@ -37,9 +37,7 @@ def me(request: Request, caller: Known, memory: Reader) -> Response:
 def agents(request: Request, memory: Reader) -> Response:
     """Return the agents: of others what it takes to address them, of itself everything."""
     memory.store.look()
-    rows = sorted(
-        memory.store.agents().values(), key=lambda agent: (-agent.rank, agent.id)
-    )
+    rows = sorted(memory.store.agents().values(), key=lambda agent: (-agent.rank, agent.id))
     return conditional(request, {"agents": [_form(agent, memory.id) for agent in rows]})
 
 

@@ -36,10 +36,7 @@ def blockers(
 
 
 @router.post(
-    "/blockers",
-    status_code=201,
-    response_model=shapes.Entry,
-    responses=responses(404, 409),
+    "/blockers", status_code=201, response_model=shapes.Entry, responses=responses(404, 409)
 )
 def report(blocker: Blocker, memory: Writer, once: Once = None) -> Response:
     """Report a blocker: a critical entry below `blockers/`."""

@@ -37,9 +37,7 @@ class Shown(Delivered):
     how: Literal["read", "briefing"] = "read"
 
 
-@router.get(
-    "/briefing", response_model=shapes.View, responses={**_TEXT, **responses(404)}
-)
+@router.get("/briefing", response_model=shapes.View, responses={**_TEXT, **responses(404)})
 def briefing(
     request: Request,
     memory: Reader,
@@ -88,9 +86,7 @@ def as_of(
     at = _time(time)
     assert at is not None
     view = memory.briefing(budget, department=department, as_of=at)
-    return conditional(
-        request, view_json(view, memory.later(at, department)), apart="at"
-    )
+    return conditional(request, view_json(view, memory.later(at, department)), apart="at")
 
 
 @router.get("/later", response_model=shapes.Entries, responses=responses(404))

@@ -26,9 +26,7 @@ class Lease(Work):
 @router.post("/claims", response_model=shapes.Claim)
 def claim(lease: Lease, memory: Writer, once: Once = None) -> Response:
     """Lease a piece of work, or extend one's own lease. 409 says who holds it."""
-    claimed = memory.claim(
-        lease.work, minutes=lease.minutes, note=lease.note, once=once
-    )
+    claimed = memory.claim(lease.work, minutes=lease.minutes, note=lease.note, once=once)
     return made(fields(claimed))
 
 

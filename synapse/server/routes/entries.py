@@ -15,27 +15,14 @@ from synapse.server import shapes
 from synapse.server.answers import conditional, made
 from synapse.server.callers import Reader, Writer
 from synapse.server.problems import responses
-from synapse.server.routes.parameters import (
-    Body,
-    Flag,
-    Id,
-    Limit,
-    Many,
-    Once,
-    Texts,
-    Time,
-    moment,
-)
+from synapse.server.routes.parameters import Body, Flag, Id, Limit, Many, Once, Texts, Time, moment
 from synapse.wire.forms import entries_with_fates, fields, page_wire
 
 router = APIRouter(tags=["entries"])
 _LINKS = {
     "get": {"operationId": "get_entry", "parameters": {"id": "$response.body#/id"}},
     "fate": {"operationId": "get_fate", "parameters": {"id": "$response.body#/id"}},
-    "resolve": {
-        "operationId": "resolve_entry",
-        "parameters": {"id": "$response.body#/id"},
-    },
+    "resolve": {"operationId": "resolve_entry", "parameters": {"id": "$response.body#/id"}},
 }
 
 
@@ -87,9 +74,7 @@ def append(draft: NewEntry, memory: Writer, once: Once = None) -> Response:
             agent=memory.id,
             action="write",
         )
-    entry = memory.append(
-        values.pop("body"), values.pop("namespace"), **values, once=once
-    )
+    entry = memory.append(values.pop("body"), values.pop("namespace"), **values, once=once)
     return made(entry_json(entry), 201, f"/v1/entries/{entry.id}")
 
 
@@ -98,8 +83,7 @@ def read(
     request: Request,
     memory: Reader,
     id: Annotated[
-        list[str] | None,
-        Query(max_length=1_000, description="these alone, with their fates"),
+        list[str] | None, Query(max_length=1_000, description="these alone, with their fates")
     ] = None,
     since: Time = None,
     priority: Many = None,
@@ -142,10 +126,7 @@ def _named(memory: AgentMemory, ids: list[str]) -> dict[str, Any]:
 
 
 @router.get(
-    "/entries/{id}",
-    operation_id="get_entry",
-    response_model=shapes.Entry,
-    responses=responses(404),
+    "/entries/{id}", operation_id="get_entry", response_model=shapes.Entry, responses=responses(404)
 )
 def get(id: Id, request: Request, memory: Reader) -> Response:
     """Return one entry, whatever became of it."""

@@ -38,15 +38,9 @@ def readyz(request: Request) -> Response:
     return made({"status": "ready", "writable": not store.readonly})
 
 
-@router.get(
-    "/metrics",
-    response_class=Response,
-    responses={**_TEXT, **responses(401, 403)},
-)
+@router.get("/metrics", response_class=Response, responses={**_TEXT, **responses(401, 403)})
 def metrics(request: Request, memory: Operator) -> Response:
     """Return the figures for Prometheus."""
     measures = request.app.state.measures
     assert isinstance(measures, Measures)
-    return Response(
-        measures.text(memory, request.app.state.hub.streams), media_type=TEXT
-    )
+    return Response(measures.text(memory, request.app.state.hub.streams), media_type=TEXT)

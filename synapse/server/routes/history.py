@@ -24,9 +24,7 @@ Most = Annotated[int, Query(ge=0, le=LARGEST)]
 
 
 @router.get("/log", response_model=shapes.Acts)
-def log(
-    request: Request, memory: Reader, since: Time = None, limit: Most = 50
-) -> Response:
+def log(request: Request, memory: Reader, since: Time = None, limit: Most = 50) -> Response:
     """Return the newest acts that the agent may know of, oldest first; limit 0 is all."""
     memory.store.look()
     acts = visible_acts(
@@ -37,31 +35,21 @@ def log(
 
 @router.get("/recent", response_model=shapes.Moments)
 def recent(
-    request: Request,
-    memory: Reader,
-    since: Time = "24h",
-    kind: Many = None,
-    limit: Limit = 50,
+    request: Request, memory: Reader, since: Time = "24h", kind: Many = None, limit: Limit = 50
 ) -> Response:
     """Return what was written lately, of all kinds or of some, newest first."""
     return _moments(request, times.recent(memory, moment(since), kind or (), limit))
 
 
 @router.get("/agents/{id}/acts", response_model=shapes.Moments)
-def acts(
-    id: Id, request: Request, memory: Reader, since: Time = None, limit: Most = 0
-) -> Response:
+def acts(id: Id, request: Request, memory: Reader, since: Time = None, limit: Most = 0) -> Response:
     """Return what an agent wrote, decided and ran, as far as the reader may know of it."""
     return _moments(request, times.agent_acts(memory, id, moment(since), limit))
 
 
 @router.get("/timeline/{project}", response_model=shapes.Moments)
 def timeline(
-    project: Id,
-    request: Request,
-    memory: Reader,
-    since: Time = None,
-    limit: Limit = None,
+    project: Id, request: Request, memory: Reader, since: Time = None, limit: Limit = None
 ) -> Response:
     """Return the plans, decisions, blockers and runs of a project, oldest first."""
     return _moments(request, times.timeline(memory, project, moment(since), limit))
@@ -77,9 +65,7 @@ def audit(
     limit: Limit = None,
 ) -> Response:
     """Return who wrote, changed or was shown what, and why; newest first. The operator's."""
-    records = memory.audit(
-        agent=agent, entry=entry, since=moment(since), limit=limit or None
-    )
+    records = memory.audit(agent=agent, entry=entry, since=moment(since), limit=limit or None)
     rows: list[dict[str, Any]] = [record_json(record) for record in records]
     return conditional(request, {"audit": rows})
 

@@ -26,7 +26,5 @@ router = APIRouter(tags=["hooks"])
 async def deliver(name: str, request: Request) -> Response:
     """Take a delivery that a hook of `synapse.yaml` lets in; it becomes an entry, once."""
     memory, body = gate_of(request).memory, await request.body()
-    entry = await run_in_threadpool(
-        inbound.receive, memory, name, request.headers, body
-    )
+    entry = await run_in_threadpool(inbound.receive, memory, name, request.headers, body)
     return made({"id": entry.id}, 201)

@@ -89,9 +89,7 @@ def links(id: Id, request: Request, memory: Reader) -> Response:
 
 
 @router.post("/knowledge/{id}/forget", response_model=shapes.Entry)
-def forget(
-    id: Id, memory: Writer, said: Reason | None = None, once: Once = None
-) -> Response:
+def forget(id: Id, memory: Writer, said: Reason | None = None, once: Once = None) -> Response:
     """Take a fact or an atom out of everything that is shown. It stays in the log."""
     entry = known.forget(memory, id, said.reason if said else None, once=once)
     return made(entry_json(entry))
@@ -99,10 +97,7 @@ def forget(
 
 @router.get("/why/{id}", response_model=shapes.Step)
 def why(
-    id: Id,
-    request: Request,
-    memory: Reader,
-    depth: Annotated[int, Query(ge=1, le=DEPTH)] = DEPTH,
+    id: Id, request: Request, memory: Reader, depth: Annotated[int, Query(ge=1, le=DEPTH)] = DEPTH
 ) -> Response:
     """Return where an item or a run came from, as far as the agent may see it."""
     return conditional(request, fields(trail(memory, id, depth)))

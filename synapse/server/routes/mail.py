@@ -73,17 +73,12 @@ class Received(Body):
 
 
 @router.post(
-    "/messages",
-    status_code=201,
-    response_model=shapes.Message,
-    responses={201: {"links": _LINKS}},
+    "/messages", status_code=201, response_model=shapes.Message, responses={201: {"links": _LINKS}}
 )
 def send(draft: NewMessage, memory: Writer, once: Once = None) -> Response:
     """Send a message to an agent, a team, several of them, or `all`."""
     values = _values(draft)
-    message = Mail(memory).send(
-        values.pop("to"), values.pop("body"), **values, once=once
-    )
+    message = Mail(memory).send(values.pop("to"), values.pop("body"), **values, once=once)
     return _sent(message)
 
 
@@ -113,14 +108,10 @@ def reply(id: Id, draft: Answer, memory: Writer, once: Once = None) -> Response:
 )
 def edit(id: Id, version: Version, memory: Writer, once: Once = None) -> Response:
     """Replace a message of one's own by a new version, which is unread again."""
-    return _sent(
-        Mail(memory).edit(id, version.body, subject=version.subject, once=once)
-    )
+    return _sent(Mail(memory).edit(id, version.body, subject=version.subject, once=once))
 
 
-@router.post(
-    "/messages/{id}/ack", operation_id="ack_message", response_model=shapes.Message
-)
+@router.post("/messages/{id}/ack", operation_id="ack_message", response_model=shapes.Message)
 def ack(id: Id, said: Acknowledgement, memory: Writer, once: Once = None) -> Response:
     """Acknowledge a message, with an answer for its author or without."""
     return made(message_json(Mail(memory).ack(id, said.body, once=once)))
@@ -144,9 +135,7 @@ def inbox(
 ) -> Response:
     """Return the unread messages, oldest first. `POST /v1/inbox/read` notes what was read."""
     messages = Mail(memory).inbox(limit, agent=agent)
-    return conditional(
-        request, {"messages": [message_json(message) for message in messages]}
-    )
+    return conditional(request, {"messages": [message_json(message) for message in messages]})
 
 
 @router.post("/inbox/read", response_model=shapes.Ids)

@@ -41,41 +41,28 @@ class Filing(parameters.Body):
     reason: str | None = None
 
 
-@router.post(
-    "/entries/{id}/resolve",
-    operation_id="resolve_entry",
-    response_model=shapes.Entry,
-)
+@router.post("/entries/{id}/resolve", operation_id="resolve_entry", response_model=shapes.Entry)
 def resolve(
-    id: Id,
-    memory: Writer,
-    said: Annotated[Note | None, Body()] = None,
-    once: Once = None,
+    id: Id, memory: Writer, said: Annotated[Note | None, Body()] = None, once: Once = None
 ) -> Response:
     """Say that a blocker, or any entry, is done."""
     return made(entry_json(memory.resolve(id, said.note if said else None, once=once)))
 
 
 @router.post("/entries/{id}/vouch", response_model=shapes.Entry)
-def vouch(
-    id: Id, memory: Writer, said: Annotated[Nothing | None, Body()] = None
-) -> Response:
+def vouch(id: Id, memory: Writer, said: Annotated[Nothing | None, Body()] = None) -> Response:
     """Believe an unverified entry: from now on it counts as its author's."""
     return made(entry_json(memory.vouch(id)))
 
 
 @router.post("/entries/{id}/approve", response_model=shapes.Entry)
-def approve(
-    id: Id, memory: Writer, said: Annotated[Nothing | None, Body()] = None
-) -> Response:
+def approve(id: Id, memory: Writer, said: Annotated[Nothing | None, Body()] = None) -> Response:
     """Let a staged entry take effect."""
     return made(entry_json(memory.approve(id)))
 
 
 @router.post("/entries/{id}/reject", response_model=shapes.Entry)
-def reject(
-    id: Id, memory: Writer, said: Annotated[Reason | None, Body()] = None
-) -> Response:
+def reject(id: Id, memory: Writer, said: Annotated[Reason | None, Body()] = None) -> Response:
     """Turn a staged entry away. It is never shown; its record stays."""
     return made(entry_json(memory.reject(id, said.reason if said else None)))
 

@@ -41,18 +41,12 @@ class Nothing(Body):
 
 @router.get("/threads", response_model=shapes.Threads)
 def threads(
-    request: Request,
-    memory: Reader,
-    status: str = ACTIVE,
-    tag: str | None = None,
-    limit: Most = 50,
+    request: Request, memory: Reader, status: str = ACTIVE, tag: str | None = None, limit: Most = 50
 ) -> Response:
     """Return the threads of a status, or of `all`, most active first."""
     state = None if status == EVERY else status
     rows = Mail(memory).threads(state, tag=tag, limit=limit)
-    return conditional(
-        request, {"threads": [thread_columns(thread) for thread in rows]}
-    )
+    return conditional(request, {"threads": [thread_columns(thread) for thread in rows]})
 
 
 @router.get("/threads/{id}", response_model=shapes.Thread)
@@ -63,17 +57,11 @@ def get(id: Id, request: Request, memory: Reader) -> Response:
 
 @router.get("/threads/{id}/messages", response_model=shapes.Messages)
 def messages(
-    id: Id,
-    request: Request,
-    memory: Reader,
-    limit: Most = 100,
-    before: str | None = None,
+    id: Id, request: Request, memory: Reader, limit: Most = 100, before: str | None = None
 ) -> Response:
     """Return the newest messages of a thread, oldest first, archived ones too."""
     history = Mail(memory).history(id, limit, before=before)
-    return conditional(
-        request, {"messages": [message_json(message) for message in history]}
-    )
+    return conditional(request, {"messages": [message_json(message) for message in history]})
 
 
 @router.post("/threads/{id}/close", response_model=shapes.Thread)

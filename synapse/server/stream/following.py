@@ -16,9 +16,7 @@ class Following(Follower):
     on the journal was replaced, and at which record behind `known` each agent was declared anew.
     """
 
-    def __init__(
-        self, store: Store, agent: Agent | None, cursor: int, known: int
-    ) -> None:
+    def __init__(self, store: Store, agent: Agent | None, cursor: int, known: int) -> None:
         super().__init__(store, lambda: agent, cursor)
         self.known = known
         self.fork: int | None = None

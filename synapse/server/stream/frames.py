@@ -72,9 +72,7 @@ class Wanted(NamedTuple):
 MOST_PATTERNS = 100
 
 
-def wanted(
-    namespaces: Sequence[str], priorities: Sequence[str], critical: bool
-) -> Wanted:
+def wanted(namespaces: Sequence[str], priorities: Sequence[str], critical: bool) -> Wanted:
     """Return what is asked for; InvalidEntry for what is no pattern or no priority."""
     if len(namespaces) > MOST_PATTERNS:
         raise InvalidQuery(f"a stream takes at most {MOST_PATTERNS} namespaces")

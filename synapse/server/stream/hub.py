@@ -94,8 +94,7 @@ class Hub:
         of_one = sum(present.caller.key == key for present in self._subscriptions)
         if len(self._subscriptions) >= MOST or of_one >= MOST_OF_ONE:
             raise TooMany(
-                "so many streams are open already: end some first",
-                action="open a stream",
+                "so many streams are open already: end some first", action="open a stream"
             )
         self.streams[subscription.form] += 1
         with self._lock:
@@ -249,20 +248,14 @@ class Groups:
     def drop(self, declared: Mapping[str, int]) -> dict[str, tuple[End, int]]:
         """Remove these agents; return where and why their streams end."""
         return {
-            name: (CHANGED, seq)
-            for name, seq in declared.items()
-            if self._agents.pop(name, None)
+            name: (CHANGED, seq) for name, seq in declared.items() if self._agents.pop(name, None)
         }
 
-    def news(
-        self, events: Iterable[Event], declared: Mapping[str, int]
-    ) -> dict[str, News]:
+    def news(self, events: Iterable[Event], declared: Mapping[str, int]) -> dict[str, News]:
         """Return the news of each agent. One that is declared anew is told of nothing behind that;
         `declared` grows as the events are drawn.
         """
-        news: dict[str, News] = {
-            name: (agent, []) for name, (_, agent) in self._agents.items()
-        }
+        news: dict[str, News] = {name: (agent, []) for name, (_, agent) in self._agents.items()}
         for event in events:
             plain: Frame | None = None
             for name, (access, agent) in self._agents.items():

@@ -42,8 +42,7 @@ class Asked:
     def __init__(
         self,
         since: Annotated[
-            str | None,
-            Query(max_length=100, description="a cursor, or a time; none: from now on"),
+            str | None, Query(max_length=100, description="a cursor, or a time; none: from now on")
         ] = None,
         namespace: Many = None,
         priority: Many = None,
@@ -92,18 +91,12 @@ async def events(
 ) -> Response:
     """Send events as server-sent events."""
     since = last or asked.since
-    subscription = await to_thread.run_sync(
-        _subscription, connection, memory, asked, since, "sse"
-    )
+    subscription = await to_thread.run_sync(_subscription, connection, memory, asked, since, "sse")
     return ServerSent(hub_of(connection), subscription)
 
 
 def _subscription(
-    connection: HTTPConnection,
-    memory: AgentMemory,
-    asked: Asked,
-    since: str | None,
-    form: str,
+    connection: HTTPConnection, memory: AgentMemory, asked: Asked, since: str | None, form: str
 ) -> Subscription:
     """Return what the caller subscribes to. Runs in a thread: it looks at the log."""
     caller, gate = known(connection), gate_of(connection)
@@ -117,9 +110,7 @@ def _subscription(
     return Subscription(caller, memory, asked.wanted, start, check, form)
 
 
-async def _send_over(
-    websocket: WebSocket, hub: Hub, subscription: Subscription
-) -> None:
+async def _send_over(websocket: WebSocket, hub: Hub, subscription: Subscription) -> None:
     async def write(frame: Frame) -> None:
         try:
             await websocket.send({"type": "websocket.send", "text": frame.text})
@@ -145,9 +136,7 @@ class ServerSent(Response):
     media_type = "text/event-stream"
 
     def __init__(self, hub: Hub, subscription: Subscription) -> None:
-        super().__init__(
-            headers={"cache-control": "no-store", "x-accel-buffering": "no"}
-        )
+        super().__init__(headers={"cache-control": "no-store", "x-accel-buffering": "no"})
         del self.headers["content-length"]
         self._hub = hub
         self._subscription = subscription
@@ -165,13 +154,7 @@ class ServerSent(Response):
 
         self._hub.add(self._subscription)
         try:
-            await send(
-                {
-                    "type": "http.response.start",
-                    "status": 200,
-                    "headers": self.raw_headers,
-                }
-            )
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             await _relay(self._hub, self._subscription, write, gone, finish)
         except OSError:
             pass  # it hung up

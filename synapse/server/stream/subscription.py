@@ -121,14 +121,7 @@ class Subscription:
             self.ended = end
         self._news.set()
 
-    def offer(
-        self,
-        start: int,
-        end: int,
-        news: News | None,
-        *,
-        replaced: bool,
-    ) -> None:
+    def offer(self, start: int, end: int, news: News | None, *, replaced: bool) -> None:
         """Take what came after one cursor, up to another, for an agent with these rights; None
         where that is not known. Where it does not fit, it is behind, and reads it itself.
         """
@@ -220,9 +213,7 @@ class Subscription:
         except SynapseError as error:
             self.end(gone(error))
 
-    async def _catch_up(
-        self, position: Callable[[], int | None], reading: CapacityLimiter
-    ) -> None:
+    async def _catch_up(self, position: Callable[[], int | None], reading: CapacityLimiter) -> None:
         """Read a page of the log. At its end, the hub tells what comes, if it was there before."""
         try:
             frames, done = await to_thread.run_sync(

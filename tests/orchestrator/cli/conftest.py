@@ -30,9 +30,7 @@ class Ran(NamedTuple):
 def nowhere(tmp_path, monkeypatch):
     """No environment, no home and no workspace of whoever runs the tests; no keys."""
     for name in [
-        name
-        for name in os.environ
-        if name.startswith(("SYNAPSE_", "ANTHROPIC_", "OPENAI_"))
+        name for name in os.environ if name.startswith(("SYNAPSE_", "ANTHROPIC_", "OPENAI_"))
     ]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -91,14 +89,7 @@ class Office:
         self.memory.store.log.append(Record.new(kind, by, fields, key=key))
 
     def begin(
-        self,
-        id,
-        agent="eng-a",
-        parent=None,
-        root=None,
-        task="Do it\nwell",
-        project="web",
-        **more,
+        self, id, agent="eng-a", parent=None, root=None, task="Do it\nwell", project="web", **more
     ):
         fields = {
             "epoch": 1,
@@ -127,19 +118,9 @@ class Office:
 
     def prompt(self, id, ids=(), agent="eng-a", epoch=1):
         parts = Prompt(
-            "You are eng-a.\n",
-            "## Shared Memory Context\n- news\n",
-            "## Your Task\nDo it\nwell\n",
+            "You are eng-a.\n", "## Shared Memory Context\n- news\n", "## Your Task\nDo it\nwell\n"
         )
-        self.step(
-            id,
-            0,
-            "prompt",
-            **Prompt(*parts)._asdict(),
-            ids=list(ids),
-            tools=[],
-            cursor=1,
-        )
+        self.step(id, 0, "prompt", **Prompt(*parts)._asdict(), ids=list(ids), tools=[], cursor=1)
         shown = {
             "cursor": 1,
             "how": "spawn",
@@ -160,18 +141,14 @@ class Office:
             "m",
         )
         sent = (ledger.Segment("view", 10), ledger.Segment("task", 90))
-        line = ledger.Line(
-            id, n, agent, "m", "o200k_base", "exact", sent, (), Usage(*usage), cost
-        )
+        line = ledger.Line(id, n, agent, "m", "o200k_base", "exact", sent, (), Usage(*usage), cost)
         self.step(id, n, "turn", **steps.turn(reply, "work_out", ledger.dump(line)))
         self.folder(id).record(LEDGER, ledger.dump(line))
 
     def step(self, id, n, kind, **fields):
         self.folder(id).record(STEPS, steps.dump(steps.Step(n, 1, kind, fields)))
 
-    def end(
-        self, id, agent="eng-a", status="done", summary="All is well", turns=1, **more
-    ):
+    def end(self, id, agent="eng-a", status="done", summary="All is well", turns=1, **more):
         usage = Usage(100, 20)._asdict()
         fields = {
             "status": status,

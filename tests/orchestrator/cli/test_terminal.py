@@ -50,9 +50,7 @@ def problems(shown):
     """Return what is wrong with an output for a terminal of 80 columns."""
     lines = STYLE.sub("", shown).splitlines()
     wide = [f"{len(line)} columns: {line}" for line in lines if len(line) > 80]
-    return wide + [
-        f"an escape is spelled out: {line}" for line in lines if "\\x1b" in line
-    ]
+    return wide + [f"an escape is spelled out: {line}" for line in lines if "\\x1b" in line]
 
 
 def test_the_check_sees_what_is_wrong():
@@ -76,8 +74,7 @@ def workspace(office, run):
 
 
 @pytest.mark.parametrize(
-    ("program", "line"),
-    [(program, line) for program in VERBS for line in VERBS[program]],
+    ("program", "line"), [(program, line) for program in VERBS for line in VERBS[program]]
 )
 def test_a_table_fits_a_terminal(program, line, workspace):
     shown = shown_at_a_terminal(program, *line.split())

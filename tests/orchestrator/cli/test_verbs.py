@@ -36,9 +36,7 @@ def test_every_verb_has_help_with_an_example(run, name):
     assert max(map(len, done.out.splitlines())) <= 80
     assert callable(parse.function_of(VERBS[name]))
     assert [
-        names
-        for names, how in parse.options_of(VERBS[name]).calls
-        if not how.get("help")
+        names for names, how in parse.options_of(VERBS[name]).calls if not how.get("help")
     ] == []
 
 
@@ -60,21 +58,9 @@ def test_every_verb_is_in_a_group_and_the_operators():
 
 def test_ps_loads_nothing_heavy(office):
     root = office.memory.store.root
-    line = [
-        sys.executable,
-        "-X",
-        "importtime",
-        "-m",
-        "orchestrator",
-        "--root",
-        root,
-        "ps",
-    ]
+    line = [sys.executable, "-X", "importtime", "-m", "orchestrator", "--root", root, "ps"]
     done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=True)
-    loaded = {
-        text.rpartition("|")[2].strip().split(".")[0]
-        for text in done.stderr.splitlines()
-    }
+    loaded = {text.rpartition("|")[2].strip().split(".")[0] for text in done.stderr.splitlines()}
     heavy = {
         "anthropic",
         "openai",

@@ -25,15 +25,10 @@ def main(words):
     if what == "hang":
         time.sleep(600)
     if what == "fail":
-        print(
-            "it broke\nError 429: slow down" if "busy" in prompt else "it broke",
-            file=sys.stderr,
-        )
+        print("it broke\nError 429: slow down" if "busy" in prompt else "it broke", file=sys.stderr)
         return 3
     if what == "garbage":
-        os.write(
-            1, b'\x00\xff{not json\n{"type": \n[1]\nnull\n' + b"x" * 100_000 + b"\n"
-        )
+        os.write(1, b'\x00\xff{not json\n{"type": \n[1]\nnull\n' + b"x" * 100_000 + b"\n")
     if what == "nothing":
         return 0
     if what == "flood":
@@ -48,13 +43,7 @@ def main(words):
         if what == "words"
         else prompt
     )
-    say(
-        type="end",
-        text=text,
-        used={"in": 100, "out": 7, "cached": 40},
-        cost=0.25,
-        blocked=None,
-    )
+    say(type="end", text=text, used={"in": 100, "out": 7, "cached": 40}, cost=0.25, blocked=None)
     return 0
 
 

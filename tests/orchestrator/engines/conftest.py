@@ -7,9 +7,7 @@ import pytest
 from orchestrator.engines.protocol import EngineError, Message, Request, Tool, load
 from orchestrator.testing.model_server import ModelServer
 
-READ = Tool(
-    "read", "Reads.", {"type": "object", "properties": {"limit": {"type": "integer"}}}
-)
+READ = Tool("read", "Reads.", {"type": "object", "properties": {"limit": {"type": "integer"}}})
 PROMPT = (
     Message("user", "## Shared Memory Context\n\n- use /v2/users", "view"),
     Message("user", "## Your Task\n\nFix the page", "task"),
@@ -29,23 +27,11 @@ def take(server):
     """One step against the server: a turn, or the error that the engine raised."""
 
     def taken(
-        engine,
-        *messages,
-        key="run-1/3",
-        system="You are.",
-        tools=(READ,),
-        model="m",
-        **options,
+        engine, *messages, key="run-1/3", system="You are.", tools=(READ,), model="m", **options
     ):
         below = "" if engine == "anthropic" else "/v1"
-        options = {
-            "base_url": server.url + below,
-            "api_key": "any",
-            "max_retries": 2,
-        } | options
-        request = Request(
-            system, (*PROMPT, *messages), tools, model, max_tokens=50, key=key
-        )
+        options = {"base_url": server.url + below, "api_key": "any", "max_retries": 2} | options
+        request = Request(system, (*PROMPT, *messages), tools, model, max_tokens=50, key=key)
 
         async def step():
             made = load(engine, **options)

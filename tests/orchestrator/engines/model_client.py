@@ -9,12 +9,9 @@ from urllib.request import Request, urlopen
 
 def main(url, model):
     message = {"role": "user", "content": sys.stdin.read()}
-    body = json.dumps(
-        {"model": model, "max_tokens": 1_000, "messages": [message]}
-    ).encode()
+    body = json.dumps({"model": model, "max_tokens": 1_000, "messages": [message]}).encode()
     with urlopen(
-        Request(f"{url}/v1/messages", body, {"content-type": "application/json"}),
-        timeout=60,
+        Request(f"{url}/v1/messages", body, {"content-type": "application/json"}), timeout=60
     ) as reply:
         print(json.dumps(json.load(reply)))
 

@@ -61,9 +61,7 @@ def test_no_engine_and_no_key_begin_nothing(root):
         assert supervisor.run_store.runs.all() == []
         assert len(memory.as_agent("eng-a").read()) == 0
     told, to_work, to_play = str(caught.value).splitlines()
-    assert told == (
-        "no engine is named for eng-a, and no key is set: nothing was begun."
-    )
+    assert told == ("no engine is named for eng-a, and no key is set: nothing was begun.")
     assert "set ANTHROPIC_API_KEY or OPENAI_API_KEY" in to_work
     assert 'Supervisor(memory, engine="scripted")' in to_play
     assert caught.value.exit_code == 64
@@ -92,10 +90,7 @@ def test_a_lead_is_told_whom_nobody_gave_an_engine(root):
         with Supervisor(memory, engines={"lead": Scripted(lead)}) as supervisor:
             result = supervisor.run(Task("Have it done", "lead"))
             assert len(supervisor.run_store.runs.all()) == 1
-    assert (result.status, "no engine is named for eng-a" in result.why) == (
-        "blocked",
-        True,
-    )
+    assert (result.status, "no engine is named for eng-a" in result.why) == ("blocked", True)
 
 
 def test_the_agent_s_file_names_an_engine(root):
@@ -123,7 +118,4 @@ def test_a_key_names_an_engine_and_its_model(root, monkeypatch):
             result = supervisor.run(Task("Work", "eng-a"))
             run = supervisor.run_store.known(result.run)
     assert result.text == "By a model."
-    assert (run.fields["engine"], run.fields["model"]) == (
-        "anthropic",
-        "claude-sonnet-5",
-    )
+    assert (run.fields["engine"], run.fields["model"]) == ("anthropic", "claude-sonnet-5")

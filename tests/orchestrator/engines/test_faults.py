@@ -38,11 +38,7 @@ OUTCOMES = {
     "dropped in a call, twice": ([Fault("drop")] * 2, "tools", 3),
     "dropped in a call, thrice": ([Fault("drop")] * 3, Unavailable, 3),
     "an error in the stream": ([Fault("error")], "tools", 2),
-    "too many requests, then dropped": (
-        [Fault("status", 429, 0.01), Fault("drop")],
-        "tools",
-        3,
-    ),
+    "too many requests, then dropped": ([Fault("status", 429, 0.01), Fault("drop")], "tools", 3),
     "garbled, once": ([Fault("garbled")], "tools", 2),
     "garbled, always": ([Fault("garbled")] * 9, Unavailable, 3),
     "no usage": ([Fault("no usage")], "tools", 1),
@@ -68,10 +64,7 @@ def test_each_fault_has_one_outcome(server, take, engine, fault):
     server.script = lambda seen: CALL
     server.fail(*faults)
     found = take(engine)
-    assert (
-        found.stop if isinstance(found, Turn) else type(found),
-        len(server.journal),
-    ) == (
+    assert (found.stop if isinstance(found, Turn) else type(found), len(server.journal)) == (
         outcome,
         asked,
     )
@@ -104,9 +97,7 @@ def test_a_wait_may_be_told_by_a_date():
 def test_a_step_keeps_its_key_when_it_is_asked_again(server, take, engine):
     server.fail(Fault("status", 500, 0.01), Fault("drop"))
     take(engine)
-    assert [taken.headers["idempotency-key"] for taken in server.journal] == [
-        "run-1/3"
-    ] * 3
+    assert [taken.headers["idempotency-key"] for taken in server.journal] == ["run-1/3"] * 3
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -188,9 +179,7 @@ def test_an_engine_without_model_or_key_says_so(take, engine, monkeypatch):
 def test_an_interruption_ends_the_waiting_for_another_try(server, engine):
     async def step():
         made = load(
-            engine,
-            base_url=server.url + ("" if engine == "anthropic" else "/v1"),
-            api_key="any",
+            engine, base_url=server.url + ("" if engine == "anthropic" else "/v1"), api_key="any"
         )
         interrupt = asyncio.Event()
         asyncio.get_running_loop().call_later(0.3, interrupt.set)
@@ -235,53 +224,33 @@ class Refusal(Exception):
     ("error", "streaming", "kind"),
     [
         (
-            Refusal(
-                400, {"error": {"code": "context_length_exceeded", "message": "x"}}
-            ),
+            Refusal(400, {"error": {"code": "context_length_exceeded", "message": "x"}}),
             False,
             ContextTooLong,
         ),
         (
-            Refusal(
-                400, {"error": {"message": "prompt is too long: 9 tokens > 8 maximum"}}
-            ),
+            Refusal(400, {"error": {"message": "prompt is too long: 9 tokens > 8 maximum"}}),
             False,
             ContextTooLong,
         ),
         (
-            Refusal(
-                400, {"message": "This model's maximum context length is 8 tokens."}
-            ),
+            Refusal(400, {"message": "This model's maximum context length is 8 tokens."}),
             False,
             ContextTooLong,
         ),
         (
-            Refusal(
-                400, {"error": {"type": "exceed_context_size_error", "message": "x"}}
-            ),
+            Refusal(400, {"error": {"type": "exceed_context_size_error", "message": "x"}}),
             False,
             ContextTooLong,
         ),
-        (
-            Refusal(413, {"error": {"type": "request_too_large", "message": "x"}}),
-            False,
-            Rejected,
-        ),
-        (
-            Refusal(429, {"error": {"code": "insufficient_quota", "message": "x"}}),
-            False,
-            Rejected,
-        ),
+        (Refusal(413, {"error": {"type": "request_too_large", "message": "x"}}), False, Rejected),
+        (Refusal(429, {"error": {"code": "insufficient_quota", "message": "x"}}), False, Rejected),
         (
             Refusal(429, {"error": {"message": "over the context limit per minute"}}),
             False,
             Unavailable,
         ),
-        (
-            Refusal(200, {"error": {"type": "overloaded_error", "message": "x"}}),
-            True,
-            Dropped,
-        ),
+        (Refusal(200, {"error": {"type": "overloaded_error", "message": "x"}}), True, Dropped),
         (
             Refusal(200, {"error": {"type": "invalid_request_error", "message": "x"}}),
             True,
@@ -309,10 +278,6 @@ def test_importing_an_engine_loads_no_sdk(module):
         f" 'httpx2'}} & set(sys.modules))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=True,
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True
     )
     assert done.stdout.split() == []

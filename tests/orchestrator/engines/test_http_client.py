@@ -54,9 +54,7 @@ def step(kind, **options):
 @pytest.mark.parametrize("trusted", ["public", "private"])
 def test_a_name_that_leads_elsewhere_is_not_called(kind, trusted, server):
     with pytest.raises(Rejected, match=f"was trusted as a {trusted} address"):
-        step(
-            kind, base_url=server.url.replace("127.0.0.1", "localhost"), trusted=trusted
-        )
+        step(kind, base_url=server.url.replace("127.0.0.1", "localhost"), trusted=trusted)
     assert server.heard == []
 
 

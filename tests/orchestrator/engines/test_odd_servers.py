@@ -3,14 +3,7 @@
 import asyncio
 import json
 
-from orchestrator.engines.protocol import (
-    EngineError,
-    Message,
-    Request,
-    Unavailable,
-    Usage,
-    load,
-)
+from orchestrator.engines.protocol import EngineError, Message, Request, Unavailable, Usage, load
 
 REQUEST = Request("You are.", (Message("user", "Hi", "task"),), model="m")
 
@@ -28,11 +21,7 @@ def take(name, *events, below="/v1", end=True):
 
     async def serve(reader, writer):
         head_of_request = await reader.readuntil(b"\r\n\r\n")
-        size = int(
-            head_of_request.lower()
-            .partition(b"content-length: ")[2]
-            .partition(b"\r\n")[0]
-        )
+        size = int(head_of_request.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
         asked.append(json.loads(await reader.readexactly(size)))
         writer.write(head + b"".join(lines))
         await writer.drain()
@@ -43,10 +32,7 @@ def take(name, *events, below="/v1", end=True):
         async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
             port = server.sockets[0].getsockname()[1]
             engine = load(
-                name,
-                base_url=f"http://127.0.0.1:{port}{below}",
-                api_key="any",
-                max_retries=0,
+                name, base_url=f"http://127.0.0.1:{port}{below}", api_key="any", max_retries=0
             )
             try:
                 return await engine.step(REQUEST, asyncio.Event())
@@ -90,10 +76,7 @@ def test_calls_that_share_an_index_are_told_by_their_ids():
         chunk("tool_calls"),
         "[DONE]",
     )
-    assert [(call.id, call.arguments) for call in turn.calls] == [
-        ("a", {"n": 1}),
-        ("b", {"n": 2}),
-    ]
+    assert [(call.id, call.arguments) for call in turn.calls] == [("a", {"n": 1}), ("b", {"n": 2})]
 
 
 def test_without_a_report_usage_is_estimated():
@@ -103,12 +86,7 @@ def test_without_a_report_usage_is_estimated():
 
 
 def test_what_the_server_says_that_it_cost_is_kept():
-    usage = {
-        "prompt_tokens": 9,
-        "completion_tokens": 3,
-        "total_tokens": 12,
-        "cost": 0.0021,
-    }
+    usage = {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12, "cost": 0.0021}
     turn, _ = take(
         "openai-chat",
         chunk(content="ok"),
@@ -123,16 +101,8 @@ def test_arguments_that_are_no_object_are_a_problem():
         called("read", text, index=n, id=str(n))
         for n, text in enumerate(("[1]", "null", '"x"', "", "{"))
     ]
-    turn, _ = take(
-        "openai-chat", chunk(tool_calls=calls), chunk("tool_calls"), "[DONE]"
-    )
-    assert [bool(call.problem) for call in turn.calls] == [
-        True,
-        True,
-        True,
-        False,
-        True,
-    ]
+    turn, _ = take("openai-chat", chunk(tool_calls=calls), chunk("tool_calls"), "[DONE]")
+    assert [bool(call.problem) for call in turn.calls] == [True, True, True, False, True]
     assert all(call.arguments == {} for call in turn.calls)
 
 
@@ -163,17 +133,10 @@ def test_an_error_in_the_middle_is_told_by_its_code():
 
 
 def test_a_failed_response_is_told():
-    failed = {
-        "id": "1",
-        "object": "response",
-        "model": "m",
-        "output": [],
-        "status": "failed",
-    }
+    failed = {"id": "1", "object": "response", "model": "m", "output": [], "status": "failed"}
     for code, asks in (("server_error", 3), ("context_length_exceeded", 1)):
         response = {**failed, "error": {"code": code, "message": "why"}}
         found, asked = take(
-            "openai",
-            {"type": "response.failed", "response": response, "sequence_number": 0},
+            "openai", {"type": "response.failed", "response": response, "sequence_number": 0}
         )
         assert (isinstance(found, EngineError), asked) == (True, asks)

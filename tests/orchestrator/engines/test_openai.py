@@ -18,11 +18,7 @@ REASONING = {"reasoning": {"effort": "low"}}
 
 def said(turn):
     return Message(
-        "assistant",
-        turn.text,
-        "work_out",
-        turn.calls,
-        native=json.loads(json.dumps(turn.native)),
+        "assistant", turn.text, "work_out", turn.calls, native=json.loads(json.dumps(turn.native))
     )
 
 
@@ -34,9 +30,7 @@ def step_with(request, name="openai-chat", **options):
     async def step():
         engine = load(name, **options)
         try:
-            return await engine.step(request, asyncio.Event()), await engine.count(
-                request
-            )
+            return await engine.step(request, asyncio.Event()), await engine.count(request)
         finally:
             await engine.close()
 
@@ -62,17 +56,14 @@ def test_reasoning_goes_back_as_it_came(server, take):
     kinds = [item["type"] for item in turn.native["openai"]]
     assert kinds == ["reasoning", "message", "function_call", "function_call"]
     assert (
-        take("openai", said(turn), *map(result, turn.calls), parameters=REASONING).text
-        == "Done."
+        take("openai", said(turn), *map(result, turn.calls), parameters=REASONING).text == "Done."
     )
     assert server.journal[-1].body["input"][2:6] == turn.native["openai"]
 
 
 def test_a_model_that_does_not_reason_is_asked_again_without(server):
     request = Request("You are.", (Message("user", "Hi", "task"),), model="gpt-4o")
-    turn, counted = step_with(
-        request, "openai", base_url=f"{server.url}/v1", api_key="any"
-    )
+    turn, counted = step_with(request, "openai", base_url=f"{server.url}/v1", api_key="any")
     assert (turn.text, counted) == ("Done.", len("You are.Hi"))
     assert ["include" in taken.body for taken in server.journal[:2]] == [True, False]
 
@@ -81,17 +72,9 @@ def test_what_text_and_calls_tell_is_not_kept_twice(server, take):
     server.script = lambda seen: CALLS
     turn = take("openai")
     assert turn.native is None
-    old = Message(
-        "assistant",
-        "I began.",
-        "work_out",
-        native={"anthropic": [{"type": "thinking"}]},
-    )
+    old = Message("assistant", "I began.", "work_out", native={"anthropic": [{"type": "thinking"}]})
     take("openai", old, said(turn), *map(result, turn.calls))
-    assert server.journal[-1].body["input"][2] == {
-        "role": "assistant",
-        "content": "I began.",
-    }
+    assert server.journal[-1].body["input"][2] == {"role": "assistant", "content": "I began."}
 
 
 @pytest.mark.parametrize("engine", ["openai", "openai-chat"])
@@ -108,23 +91,15 @@ def test_usage_is_the_provider_s(take, engine):
     )
     assert first._replace(input_tokens=0) == Usage(0, len("Done."))
     assert abs(first.input_tokens - sent) <= 4, "chat joins a user's messages"
-    assert (
-        take(engine, more, tools=()).usage.cached_tokens
-        == first.input_tokens // 128 * 128
-    )
+    assert take(engine, more, tools=()).usage.cached_tokens == first.input_tokens // 128 * 128
 
 
 def test_a_server_without_the_count_has_none(server, monkeypatch):
     monkeypatch.setattr(
-        model_server,
-        "ROUTES",
-        tuple(route for route in model_server.ROUTES if not route[2]),
+        model_server, "ROUTES", tuple(route for route in model_server.ROUTES if not route[2])
     )
     request = Request("You are.", (Message("user", "Hi", "task"),), model="m")
-    assert (
-        step_with(request, "openai", base_url=f"{server.url}/v1", api_key="any")[1]
-        is None
-    )
+    assert step_with(request, "openai", base_url=f"{server.url}/v1", api_key="any")[1] is None
 
 
 # -- Chat Completions, for other servers -----------------------------------------------------------
@@ -138,9 +113,7 @@ def test_a_server_without_the_count_has_none(server, monkeypatch):
         ("OpenRouter", "/api/v1", "meta-llama/llama-3.3-70b-instruct", "sk-or-mine"),
     ],
 )
-def test_a_compatible_server_takes_one_line(
-    server, monkeypatch, server_name, path, model, key
-):
+def test_a_compatible_server_takes_one_line(server, monkeypatch, server_name, path, model, key):
     """OPENAI_BASE_URL=http://localhost:11434/v1 orchestrator run --engine openai-chat --model
     llama3 ...
     """
@@ -150,9 +123,7 @@ def test_a_compatible_server_takes_one_line(
         monkeypatch.setenv("OPENAI_API_KEY", key)
     server.script = lambda seen: CALLS
     tool = Tool("read", "Reads.", {"type": "object", "properties": {}})
-    turn, counted = step_with(
-        Request("You are.", (Message("user", "Hi", "task"),), (tool,), model)
-    )
+    turn, counted = step_with(Request("You are.", (Message("user", "Hi", "task"),), (tool,), model))
     assert (turn.text, len(turn.calls), turn.stop, turn.model, counted) == (
         "I look.",
         2,
@@ -194,7 +165,7 @@ def test_roles_alternate_and_results_follow_their_calls():
                     "id": "a",
                     "type": "function",
                     "function": {"name": "read", "arguments": '{"x": "é"}'},
-                },
+                }
             ],
         },
         {"role": "tool", "tool_call_id": "a", "content": "one"},

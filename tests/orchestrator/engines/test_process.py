@@ -60,25 +60,14 @@ def take(request, **options):
 
 def test_a_step_is_a_session():
     turn = take("say this")
-    assert (turn.text, turn.stop, turn.session, turn.blocked) == (
-        "say this",
-        "done",
-        "s-1",
-        None,
-    )
+    assert (turn.text, turn.stop, turn.session, turn.blocked) == ("say this", "done", "s-1", None)
     assert turn.usage == Usage(100, 7, 40, cost=0.25)
 
 
 def test_any_command_is_an_engine():
     turn = take("one\ntwo", command=["cat"], form="text", rules=(), resume=())
-    assert (turn.text, turn.session, turn.usage) == (
-        "one\ntwo",
-        None,
-        Usage(estimated=True),
-    )
-    turn = take(
-        "one two", command=["echo", "[{prompt}]"], form="text", rules=(), resume=()
-    )
+    assert (turn.text, turn.session, turn.usage) == ("one\ntwo", None, Usage(estimated=True))
+    turn = take("one two", command=["echo", "[{prompt}]"], form="text", rules=(), resume=())
     assert turn.text == "[one two]"
     assert take("", command=["cat"], form="text", rules=(), resume=()).stop == "empty"
 
@@ -103,8 +92,7 @@ def test_it_is_found_by_name():
 
 def test_the_prompt_is_all_that_was_said():
     request = Request(
-        "You are X.",
-        (user("memory", "view"), user("do it"), said("half done"), user("go on")),
+        "You are X.", (user("memory", "view"), user("do it"), said("half done"), user("go on"))
     )
     assert (
         take(request).text
@@ -125,16 +113,11 @@ def test_a_lost_session_starts_again():
     client = protocol.load("claude-code").client._replace(
         lost="no such session", resume=("--resume", "{session}")
     )
-    request = Request(
-        "", (user("do it"), said("half done"), user("go on")), session="lost"
-    )
+    request = Request("", (user("do it"), said("half done"), user("go on")), session="lost")
     made = Process(
         CLIENT,
         client=client._replace(
-            start=(),
-            system=(),
-            model=(),
-            rules=(*Process(["x"], rules=RULES).client.rules,),
+            start=(), system=(), model=(), rules=(*Process(["x"], rules=RULES).client.rules,)
         ),
     )
     turn = asyncio.run(made.step(request, asyncio.Event()))
@@ -145,21 +128,14 @@ def test_a_lost_session_starts_again():
 
 
 def test_totals_become_what_the_step_used():
-    totals = Process(
-        CLIENT, rules=RULES, form="lines", resume=["--resume", "{session}"]
-    )
+    totals = Process(CLIENT, rules=RULES, form="lines", resume=["--resume", "{session}"])
     totals.client = totals.client._replace(totals=True)
     first = asyncio.run(totals.step(Request("", (user("say"),)), asyncio.Event()))
     assert (first.session, first.usage.input_tokens) == ("s-1 100,7,40,0", 100)
     second = asyncio.run(
-        totals.step(
-            Request("", (user("say"),), session="s-1 90,5,40,0"), asyncio.Event()
-        )
+        totals.step(Request("", (user("say"),), session="s-1 90,5,40,0"), asyncio.Event())
     )
-    assert (second.usage, second.session) == (
-        Usage(10, 2, 0, cost=0.25),
-        "s-1 100,7,40,0",
-    )
+    assert (second.usage, second.session) == (Usage(10, 2, 0, cost=0.25), "s-1 100,7,40,0")
 
 
 def test_a_prompt_of_any_length_goes_by_standard_input():
@@ -182,14 +158,13 @@ def test_its_environment_is_its_own(tmp_path, monkeypatch):
     monkeypatch.setenv("SOME_TOKEN", "secret")
     monkeypatch.setenv("MY_PROVIDER_KEY", "mine")
     place = Place(
-        str(tmp_path),
-        {"SYNAPSE_ROOT": "/memory", "SYNAPSE_AGENT": "eng-a", "SYNAPSE_RUN": "r:1"},
+        str(tmp_path), {"SYNAPSE_ROOT": "/memory", "SYNAPSE_AGENT": "eng-a", "SYNAPSE_RUN": "r:1"}
     )
     request = Request("", (user("env"),), place=place)
     env = json.loads(take(request, keep=["MY_PROVIDER_*"], env={"SET": "it"}).text)
-    assert {
-        name: value for name, value in env.items() if name.startswith("SYNAPSE")
-    } == dict(place.env)
+    assert {name: value for name, value in env.items() if name.startswith("SYNAPSE")} == dict(
+        place.env
+    )
     assert (env["MY_PROVIDER_KEY"], env["SET"]) == ("mine", "it")
     assert {"CLAUDECODE", "SOME_TOKEN"} & set(env) == set()
     assert os.path.exists(os.path.join(env["PATH"].split(os.pathsep)[0], "synapse"))
@@ -208,24 +183,9 @@ def test_a_huge_line_is_no_message():
     [
         ("fail", {}, Broken, "failed with exit code 3: .*it broke"),
         ("fail busy", {}, Unavailable, "slow down"),
-        (
-            "nothing",
-            {"rules": ({"when": {"type": "end"}},)},
-            Broken,
-            "nothing that can be read",
-        ),
-        (
-            "say",
-            {"command": ["no-such-client"]},
-            Rejected,
-            "no-such-client is not there to be run",
-        ),
-        (
-            "flood",
-            {"limit": 1_000_000, "grace": 0.1},
-            Broken,
-            "said over 1000000 bytes",
-        ),
+        ("nothing", {"rules": ({"when": {"type": "end"}},)}, Broken, "nothing that can be read"),
+        ("say", {"command": ["no-such-client"]}, Rejected, "no-such-client is not there to be run"),
+        ("flood", {"limit": 1_000_000, "grace": 0.1}, Broken, "said over 1000000 bytes"),
         ("hang", {"timeout": 0.5, "grace": 0.1}, Broken, "did not end within 0.5 s"),
     ],
     ids=["exit", "busy", "nothing", "missing", "flood", "timeout"],
@@ -279,9 +239,7 @@ def test_thirty_at_once():
     async def together():
         made = Process(["cat"])
         requests = [Request("", (user(f"number {number}"),)) for number in range(30)]
-        return await asyncio.gather(
-            *(made.step(request, asyncio.Event()) for request in requests)
-        )
+        return await asyncio.gather(*(made.step(request, asyncio.Event()) for request in requests))
 
     before = len(os.listdir("/dev/fd"))
     assert [turn.text for turn in asyncio.run(together())] == [

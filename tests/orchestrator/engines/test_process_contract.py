@@ -10,11 +10,7 @@ from orchestrator.testing.contract import EngineContract
 from orchestrator.testing.model_server import ModelServer
 
 CLIENT = Path(__file__).with_name("model_client.py")
-SENT = (
-    "usage.input_tokens",
-    "usage.cache_read_input_tokens",
-    "usage.cache_creation_input_tokens",
-)
+SENT = ("usage.input_tokens", "usage.cache_read_input_tokens", "usage.cache_creation_input_tokens")
 RULE = {
     "text": "content.*.text",
     "model": "model",
@@ -35,8 +31,6 @@ class TestProcess(EngineContract):
             server.stop()
 
     def make_engine(self, script):
-        self.begun.append(
-            ModelServer(script, count=lambda text: len(text.split())).start()
-        )
+        self.begun.append(ModelServer(script, count=lambda text: len(text.split())).start())
         command = [sys.executable, "-S", str(CLIENT), self.begun[-1].url, "scripted"]
         return Process(command, form="lines", rules=[RULE], grace=0.5)

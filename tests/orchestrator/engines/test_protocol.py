@@ -10,9 +10,7 @@ from orchestrator.engines import protocol
 from orchestrator.engines.protocol import Call, Message, Rejected, Request, Usage
 from orchestrator.engines.scripted import Move, Scripted
 
-REQUEST = Request(
-    "You are.", (Message("user", "## Your Task\n\nFix the page", "task"),)
-)
+REQUEST = Request("You are.", (Message("user", "## Your Task\n\nFix the page", "task"),))
 
 
 def take(script, request=REQUEST, **more):
@@ -27,8 +25,7 @@ def test_engines_are_found_by_name():
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["gpt", "no.such:Thing", "json:JSONDecoder", "orchestrator.engines.scripted:None_"],
+    "name", ["gpt", "no.such:Thing", "json:JSONDecoder", "orchestrator.engines.scripted:None_"]
 )
 def test_what_is_no_engine_is_said(name):
     with pytest.raises(Rejected):
@@ -39,10 +36,7 @@ def test_a_script_says_or_calls():
     said = take(lambda seen: "done")
     assert (said.text, said.stop, said.calls) == ("done", "done", ())
     called = take(lambda seen: Move("", (("read", {"limit": 3}),)))
-    assert (called.stop, called.calls) == (
-        "tools",
-        (Call("call-0-0", "read", {"limit": 3}),),
-    )
+    assert (called.stop, called.calls) == ("tools", (Call("call-0-0", "read", {"limit": 3}),))
     assert take(lambda seen: "").stop == "empty"
     assert take(lambda seen: Move("no", stop="refusal")).stop == "refusal"
 
@@ -88,10 +82,6 @@ def test_importing_loads_no_sdk():
         "print(*{'anthropic', 'openai', 'tiktoken', 'jinja2', 'genai_prices'} & set(sys.modules))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=True,
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True
     )
     assert done.stdout.split() == []

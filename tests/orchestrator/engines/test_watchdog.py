@@ -35,10 +35,7 @@ FAMILIES = (
 def alive(mark):
     """The sleepers that carry the mark, without those who are dead and not yet buried."""
     found = subprocess.run(
-        ["ps", "-axww", "-o", "pid=,stat=,command="],
-        capture_output=True,
-        text=True,
-        check=True,
+        ["ps", "-axww", "-o", "pid=,stat=,command="], capture_output=True, text=True, check=True
     )
     rows = (row.split(None, 2) for row in found.stdout.splitlines())
     return [
@@ -70,9 +67,7 @@ def child_of(script, grace=5.0, folder="."):
 
 async def supervise(way, mark):
     """The supervisor that is to be killed."""
-    scripts = [
-        FAMILIES[number % len(FAMILIES)].format(mark=mark) for number in range(CHILDREN)
-    ]
+    scripts = [FAMILIES[number % len(FAMILIES)].format(mark=mark) for number in range(CHILDREN)]
     if way == "plain":
         held = [subprocess.Popen(["sh", "-c", script]) for script in scripts]
     else:
@@ -111,9 +106,7 @@ def test_the_checker_sees_what_plain_children_leave(mark):
 
 @pytest.mark.soak
 def test_nothing_outlives_fifty_supervisors(mark):
-    assert [survivors_of("lifeline", f"{mark}-{number}") for number in range(50)] == [
-        []
-    ] * 50
+    assert [survivors_of("lifeline", f"{mark}-{number}") for number in range(50)] == [[]] * 50
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -141,8 +134,7 @@ def test_what_a_command_leaves_behind_ends_with_it(mark):
 
 
 @pytest.mark.parametrize(
-    ("script", "code"),
-    [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137), ("kill -15 $$", 143)],
+    ("script", "code"), [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137), ("kill -15 $$", 143)]
 )
 def test_exit_codes_are_a_shells(script, code):
     async def waited():
@@ -175,9 +167,7 @@ def test_a_command_that_is_not_there():
     async def waited():
         with tempfile.TemporaryFile() as output, open(os.devnull, "rb") as given:
             files = (given, output, output)
-            child = Child(
-                ["no-such-command"], folder=".", env=os.environ, files=files, grace=1
-            )
+            child = Child(["no-such-command"], folder=".", env=os.environ, files=files, grace=1)
             code = await child.wait(20)
             await child.end()
             output.seek(0)

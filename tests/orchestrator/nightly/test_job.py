@@ -10,14 +10,7 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 import synapse
-from orchestrator.nightly.job import (
-    NIGHTLY,
-    Snapshots,
-    nightly,
-    past,
-    snapshots_of,
-    spend,
-)
+from orchestrator.nightly.job import NIGHTLY, Snapshots, nightly, past, snapshots_of, spend
 from orchestrator.nightly.schedule import plan_of
 from synapse import backup
 from synapse.consolidate import claim, reach, run_nightly
@@ -60,10 +53,7 @@ def test_a_night_then_a_snapshot_once(mem, moment, tmp_path):
     moment.advance("1m")
     assert spend(mem, TODAY)
     ends = mem.verify().records
-    assert states(mem) == [
-        ("night", "2026-02-01", "done"),
-        ("backup", "2026-02-01", "done"),
-    ]
+    assert states(mem) == [("night", "2026-02-01", "done"), ("backup", "2026-02-01", "done")]
     (kept,) = backup.listed(str(tmp_path / "kept"))
     assert kept.records == ends - 1
     assert spend(mem, TODAY)
@@ -113,11 +103,7 @@ def test_dates_without_a_night_are_told(mem, moment):
         (each.date, each.state)
         for each in past(mem.store, plan_of(mem.store.settings), 9, (NIGHTLY,))
     ]
-    assert told == [
-        ("2026-02-04", "missed"),
-        ("2026-02-03", "done"),
-        ("2026-02-02", "missed"),
-    ]
+    assert told == [("2026-02-04", "missed"), ("2026-02-03", "done"), ("2026-02-02", "missed")]
 
 
 def test_what_a_workspace_may_say():
@@ -136,9 +122,7 @@ def test_what_a_workspace_may_say():
     ):
         with pytest.raises(InvalidEntry, match="backup"):
             said(**wrong)
-    assert (
-        nightly("/w", plan_of(Settings(other=(("schedule", {"defrag": "off"}),)))) == []
-    )
+    assert nightly("/w", plan_of(Settings(other=(("schedule", {"defrag": "off"}),)))) == []
 
 
 # -- real processes --------------------------------------------------------------------
@@ -161,11 +145,7 @@ def start(root):
 
     def start(*words):
         words = words or ("-m", "orchestrator.nightly.job", root, TODAY.isoformat())
-        pipes = {
-            "stdin": subprocess.PIPE,
-            "stdout": subprocess.PIPE,
-            "stderr": subprocess.STDOUT,
-        }
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
         begun.append(subprocess.Popen([sys.executable, *words], text=True, **pipes))
         return begun[-1]
 
@@ -180,9 +160,7 @@ def start(root):
 def ran(mem):
     """Who began a night of that date, in their order."""
     mem.store.index.catch_up()
-    records = [
-        mem.store.log.at(each.seq) for each in mem.store.index.keyed(f"night:{TODAY}")
-    ]
+    records = [mem.store.log.at(each.seq) for each in mem.store.index.keyed(f"night:{TODAY}")]
     return list(dict.fromkeys(each.fields["epoch"] for each in records)), [
         each.fields["state"] for each in records
     ]
@@ -267,10 +245,7 @@ def test_a_daemon_runs_the_night_that_is_due_and_answers_meanwhile(root, start):
     start("-c", DAEMON, root)
     with synapse.open(root) as mem:
         plan, end, slowest = plan_of(mem.store.settings), time.monotonic() + 20, 0.0
-        while (
-            not (found := past(mem.store, plan, 1, (NIGHTLY,)))
-            or found[0].state != "done"
-        ):
+        while not (found := past(mem.store, plan, 1, (NIGHTLY,))) or found[0].state != "done":
             assert time.monotonic() < end
             begun = time.monotonic()
             try:
@@ -280,9 +255,7 @@ def test_a_daemon_runs_the_night_that_is_due_and_answers_meanwhile(root, start):
                 pass
             time.sleep(0.02)
         assert slowest < 1
-        assert date.fromisoformat(found[0].date) >= datetime.now(
-            UTC
-        ).date() - timedelta(1)
+        assert date.fromisoformat(found[0].date) >= datetime.now(UTC).date() - timedelta(1)
     ask(root, "down")
 
 

@@ -37,9 +37,9 @@ NIGHT = time(2, 30)
 
 
 def micros(*when, zone=UTC, fold=0):
-    return (
-        datetime(*when, tzinfo=zone, fold=fold).astimezone(UTC) - EPOCH
-    ) // timedelta(microseconds=1)
+    return (datetime(*when, tzinfo=zone, fold=fold).astimezone(UTC) - EPOCH) // timedelta(
+        microseconds=1
+    )
 
 
 def local(at, zone):
@@ -84,11 +84,7 @@ def test_the_first_valid_instant_of_a_date(name, at, on, told):
 def test_a_date_that_a_country_left_out_has_no_run():
     zone = zone_of("Pacific/Apia")
     days = [due(NIGHT, zone, micros(2011, 12, 28, 15) + n * HOUR) for n in range(60)]
-    assert sorted({*days}) == [
-        date(2011, 12, 28),
-        date(2011, 12, 29),
-        date(2011, 12, 31),
-    ]
+    assert sorted({*days}) == [date(2011, 12, 28), date(2011, 12, 29), date(2011, 12, 31)]
     assert following(NIGHT, zone, micros(2011, 12, 30, 9)) == date(2011, 12, 31)
 
 
@@ -99,8 +95,7 @@ def test_dates_never_go_back():
         for at in (NIGHT, time(0, 0), time(23, 59)):
             days = [due(at, zone, change + n * 7 * MINUTE) for n in range(-500, 500)]
             assert all(
-                after - before in (timedelta(0), timedelta(1))
-                for before, after in pairwise(days)
+                after - before in (timedelta(0), timedelta(1)) for before, after in pairwise(days)
             )
 
 
@@ -165,9 +160,7 @@ def missed(zone, at, change, keyed, to_date):
     rng = random.Random(f"{zone} {at} {change}")
     begin, end = change - 22 * HOUR, change + 26 * HOUR
     days = {local(t, zone).date() for t in range(begin, end, HOUR)}
-    wanted = {
-        on for on in days if begin + 2 * HOUR < instant(at, on, zone) < end - 2 * HOUR
-    }
+    wanted = {on for on in days if begin + 2 * HOUR < instant(at, on, zone) < end - 2 * HOUR}
     claims = Claims()
     lived(
         claims,
@@ -192,12 +185,8 @@ def by_instant(at, zone):
     def keyed(now):
         for on in (local(now, zone).date() - timedelta(back) for back in range(2)):
             for fold in (1, 0):
-                moment = (
-                    datetime.combine(on, at, zone).replace(fold=fold).astimezone(UTC)
-                )
-                shown = moment.astimezone(zone).replace(
-                    tzinfo=None
-                ) == datetime.combine(on, at)
+                moment = datetime.combine(on, at, zone).replace(fold=fold).astimezone(UTC)
+                shown = moment.astimezone(zone).replace(tzinfo=None) == datetime.combine(on, at)
                 if shown and moment <= local(now, UTC):
                     return moment
         return None
@@ -208,9 +197,7 @@ def by_instant(at, zone):
 def in_gap_and_fold(zone, change):
     """The job's own time, and one in the middle of what the change leaves out or brings twice."""
     before, after = local(change - MINUTE, zone), local(change, zone)
-    middle = min(before.replace(tzinfo=None), after.replace(tzinfo=None)) + timedelta(
-        minutes=16
-    )
+    middle = min(before.replace(tzinfo=None), after.replace(tzinfo=None)) + timedelta(minutes=16)
     return sorted({NIGHT, middle.time()})
 
 
@@ -242,11 +229,7 @@ def test_the_check_catches_who_goes_by_instants():
     assert {spring, autumn} <= {*changes(zone)}
     for change, times in ((spring, 0), (autumn, 2)):
         found = missed(
-            zone,
-            NIGHT,
-            change,
-            by_instant(NIGHT, zone),
-            lambda key: key.astimezone(zone).date(),
+            zone, NIGHT, change, by_instant(NIGHT, zone), lambda key: key.astimezone(zone).date()
         )
         assert [*found.values()] == [times]
 
@@ -276,11 +259,7 @@ def test_a_plan_is_read_from_the_settings():
     assert plan_of(settings(zone="Europe/Berlin", defrag="03:15")) == Plan(
         "Europe/Berlin", time(3, 15)
     )
-    assert (
-        plan_of(settings(defrag="off")).defrag
-        is plan_of(settings(defrag=False)).defrag
-        is None
-    )
+    assert plan_of(settings(defrag="off")).defrag is plan_of(settings(defrag=False)).defrag is None
 
 
 @pytest.mark.parametrize(

@@ -56,9 +56,7 @@ class Client:
         """Return the answer before a call, and the call's id."""
         self.calls += 1
         call = f"call-{self.calls}"
-        given = self(
-            "PreToolUse", agent, tool_name=tool, tool_input=arguments, tool_use_id=call
-        )
+        given = self("PreToolUse", agent, tool_name=tool, tool_input=arguments, tool_use_id=call)
         return given, call
 
     def tool(self, tool, arguments, agent=None, result="ok"):

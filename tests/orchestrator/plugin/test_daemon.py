@@ -27,16 +27,12 @@ HOOK = os.path.abspath(hook.__file__)
 @pytest.fixture
 def folder(memory, monkeypatch):
     """A project whose first hook may start a daemon, which ends with the test."""
-    memory.as_agent("boss").append(
-        "Call /v2/users.", "decisions/api", priority="critical"
-    )
+    memory.as_agent("boss").append("Call /v2/users.", "decisions/api", priority="critical")
     folder = os.path.dirname(memory.store.root)
     monkeypatch.setenv("XDG_STATE_HOME", f"{folder}/state")
     monkeypatch.setenv("HOME", folder)
     monkeypatch.delenv("CI", raising=False)
-    monkeypatch.chdir(
-        folder
-    )  # a hook, which is a process, goes to a socket of a long path
+    monkeypatch.chdir(folder)  # a hook, which is a process, goes to a socket of a long path
     yield folder
     for pid in processes(memory.store.root):
         os.kill(pid, signal.SIGKILL)
@@ -120,9 +116,7 @@ def test_none_is_started_where_nobody_would_want_it(folder, memory, without):
     words = {"session_id": "s1", "cwd": folder, "hook_event_name": "SessionStart"}
     command = [sys.executable, "-I", "-S", HOOK, "claude-code"]
     command += ["--away"] if without == "--away" else []
-    subprocess.run(
-        command, input=json.dumps(words).encode(), cwd=folder, env=env, timeout=60
-    )
+    subprocess.run(command, input=json.dumps(words).encode(), cwd=folder, env=env, timeout=60)
     time.sleep(1)
     assert processes(memory.store.root) == []
 

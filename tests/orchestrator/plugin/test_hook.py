@@ -41,11 +41,7 @@ def started(folder, *words, env=None):
     """Start the hook's program as a client does."""
     own = {"PATH": os.environ["PATH"], "HOME": folder, "CI": "1", **(env or {})}
     command = [sys.executable, "-I", "-S", HOOK, *(words or ("claude-code",))]
-    pipes = {
-        "stdin": subprocess.PIPE,
-        "stdout": subprocess.PIPE,
-        "stderr": subprocess.PIPE,
-    }
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(command, env=own, cwd=folder, **pipes)
 
 
@@ -64,20 +60,13 @@ def event(folder, name="SessionStart", **fields):
 
 def log(folder):
     """Return the lines of the hooks' logs, of the workspace and of the home folder."""
-    paths = (
-        f"{folder}/shared-memory/runs/.hooks.log",
-        f"{folder}/.local/state/synapse/hooks.log",
-    )
-    return "".join(
-        Path(path).read_text(encoding="utf-8") for path in paths if os.path.exists(path)
-    )
+    paths = (f"{folder}/shared-memory/runs/.hooks.log", f"{folder}/.local/state/synapse/hooks.log")
+    return "".join(Path(path).read_text(encoding="utf-8") for path in paths if os.path.exists(path))
 
 
 @pytest.fixture
 def folder(memory):
-    memory.as_agent("boss").append(
-        "Call /v2/users.", "decisions/api", priority="critical"
-    )
+    memory.as_agent("boss").append("Call /v2/users.", "decisions/api", priority="critical")
     return os.path.dirname(memory.store.root)
 
 
@@ -119,15 +108,8 @@ def test_half_a_surrogate_pair_is_stored_as_text(folder, memory):
         ("SubagentStart", {}),
         ("SubagentStop", {"last_assistant_message": "It is \ud800 done."}),
     ):
-        assert (
-            run(
-                folder, event(folder, name, agent_id="a1", agent_type="\ud800", **more)
-            )[0]
-            == 0
-        )
-    assert [found.status for found in Runs(memory.store).all(agent="engineer")] == [
-        "done"
-    ]
+        assert run(folder, event(folder, name, agent_id="a1", agent_type="\ud800", **more))[0] == 0
+    assert [found.status for found in Runs(memory.store).all(agent="engineer")] == ["done"]
 
 
 def test_a_character_that_no_entry_may_have_costs_no_entry(folder, memory):
@@ -135,12 +117,7 @@ def test_a_character_that_no_entry_may_have_costs_no_entry(folder, memory):
     run(folder, event(folder, "SubagentStart", **agent))
     run(
         folder,
-        event(
-            folder,
-            "SubagentStop",
-            **agent,
-            last_assistant_message="The limit\x00 is 17.",
-        ),
+        event(folder, "SubagentStop", **agent, last_assistant_message="The limit\x00 is 17."),
     )
     assert log(folder) == ""
     assert "is 17." in next(
@@ -205,23 +182,11 @@ def test_where_nothing_can_be_written_the_view_is_given(folder, memory):
     memory.register(synapse.Agent("lead", role="project-lead"))
     memory.close()
     probe = subprocess.run(
-        [sys.executable, "-c", CONFINED, "true"],
-        cwd=Path(__file__).parents[2] / "crash",
+        [sys.executable, "-c", CONFINED, "true"], cwd=Path(__file__).parents[2] / "crash"
     )
     if probe.returncode:
-        pytest.skip(
-            "this system has no way to take the right to write from a process (landlock)"
-        )
-    words = [
-        sys.executable,
-        "-c",
-        CONFINED,
-        sys.executable,
-        "-I",
-        "-S",
-        HOOK,
-        "claude-code",
-    ]
+        pytest.skip("this system has no way to take the right to write from a process (landlock)")
+    words = [sys.executable, "-c", CONFINED, sys.executable, "-I", "-S", HOOK, "claude-code"]
     before = sorted(os.walk(folder))
     done = subprocess.run(
         words, input=json.dumps(event(folder)).encode(), capture_output=True, timeout=60,
@@ -278,9 +243,7 @@ def test_a_dead_or_hanging_daemon_is_no_matter(folder, kind):
     assert "Call /v2/users." in context(json.loads(out))
 
 
-def test_a_daemon_that_is_late_answers_nothing_and_gives_nothing_away(
-    folder, memory, monkeypatch
-):
+def test_a_daemon_that_is_late_answers_nothing_and_gives_nothing_away(folder, memory, monkeypatch):
     """The desk of the daemon is busy until the hook has answered itself."""
     memory.close()
     monkeypatch.setenv("XDG_STATE_HOME", f"{folder}/.local/state")
@@ -299,9 +262,7 @@ def test_a_daemon_that_is_late_answers_nothing_and_gives_nothing_away(
             await asyncio.sleep(0.1)
             done = await asyncio.to_thread(run, folder, event(folder))
             await busy
-            again = await asyncio.to_thread(
-                run, folder, event(folder, source="compact")
-            )
+            again = await asyncio.to_thread(run, folder, event(folder, source="compact"))
             daemon.down.set()
             await up
             return done, again
@@ -316,9 +277,7 @@ def test_the_daemon_answers_where_one_is_up(folder, memory):
     root = memory.store.root
     daemon = up(root)
     try:
-        code, out, err = run(
-            folder, event(folder), "claude-code", env={"PYTHONHOME": ""}
-        )
+        code, out, err = run(folder, event(folder), "claude-code", env={"PYTHONHOME": ""})
         assert (code, err) == (0, "")
         assert "Call /v2/users." in context(json.loads(out))
         big = event(
@@ -346,20 +305,9 @@ def daemon_file(folder, kind):
 def up(root):
     """Return a daemon of a workspace, once it listens."""
     folder = os.path.dirname(root)
-    words = [
-        sys.executable,
-        "-m",
-        "orchestrator",
-        "--root",
-        root,
-        "up",
-        "--engine",
-        "scripted",
-    ]
+    words = [sys.executable, "-m", "orchestrator", "--root", root, "up", "--engine", "scripted"]
     env = os.environ | {"XDG_STATE_HOME": f"{folder}/.local/state"}
-    process = subprocess.Popen(
-        words, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    process = subprocess.Popen(words, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     end, path = time.monotonic() + 30, daemon_file(folder, "sock")
     while not os.path.exists(path) and time.monotonic() < end:
         time.sleep(0.05)
@@ -398,14 +346,8 @@ def test_what_a_slow_daemon_did_not_answer_in_time_is_given_once(folder, memory)
     run(folder, event(folder))
     daemon = up(root)
     try:
-        id = (
-            memory.as_agent("boss")
-            .append("Stop.", "decisions/api", priority="critical")
-            .id
-        )
-        after = event(
-            folder, "PostToolUse", tool_name="Bash", tool_input={}, tool_response="x"
-        )
+        id = memory.as_agent("boss").append("Stop.", "decisions/api", priority="critical").id
+        after = event(folder, "PostToolUse", tool_name="Bash", tool_input={}, tool_response="x")
         with state.hold_lock(f"{state.path_of(root, 'claude-code', 's1')}.lock"):
             process = started(folder)
             process.stdin.write(json.dumps(after).encode())
@@ -423,9 +365,7 @@ def test_what_a_slow_daemon_did_not_answer_in_time_is_given_once(folder, memory)
 
 
 @pytest.mark.parametrize("many", [4, pytest.param(12, marks=pytest.mark.soak)])
-def test_many_hooks_at_once_give_each_conversation_everything_once(
-    folder, memory, many
-):
+def test_many_hooks_at_once_give_each_conversation_everything_once(folder, memory, many):
     run(folder, event(folder))
     agents = [f"a{n}" for n in range(many)]
 
@@ -445,9 +385,7 @@ def test_many_hooks_at_once_give_each_conversation_everything_once(
     with ThreadPoolExecutor(many) as pool:
         futures = [pool.submit(one, agent) for agent in agents]
         ids = [
-            memory.as_agent("boss")
-            .append(f"Rule {n}", "decisions/x", priority="critical")
-            .id
+            memory.as_agent("boss").append(f"Rule {n}", "decisions/x", priority="critical").id
             for n in range(10)
         ]
         told = dict(future.result() for future in futures)
@@ -463,12 +401,7 @@ def test_many_hooks_at_once_give_each_conversation_everything_once(
         }
         for _ in range(2):
             told[agent].append(
-                run(
-                    folder,
-                    event(
-                        folder, "PostToolUse", agent_id=agent, agent_type="x", **call
-                    ),
-                )
+                run(folder, event(folder, "PostToolUse", agent_id=agent, agent_type="x", **call))
             )
         text = "".join(out for _, out, _ in told[agent])
         assert [text.count(f"{id} (from") for id in ids] == [1] * len(ids)
@@ -481,9 +414,7 @@ def test_a_killed_hook_leaves_a_workspace_that_works(folder, memory, kills):
     for n in range(kills):
         process = started(folder)
         agent = {"agent_id": f"k{n}", "agent_type": "general-purpose"}
-        process.stdin.write(
-            json.dumps(event(folder, "SubagentStart", **agent)).encode()
-        )
+        process.stdin.write(json.dumps(event(folder, "SubagentStart", **agent)).encode())
         process.stdin.close()
         time.sleep(0.02 + 0.12 * n / kills)
         process.send_signal(signal.SIGKILL)
@@ -491,8 +422,7 @@ def test_a_killed_hook_leaves_a_workspace_that_works(folder, memory, kills):
         process.stdout.close()
         process.stderr.close()
     code, out, _ = run(
-        folder,
-        event(folder, "SubagentStart", agent_id="last", agent_type="general-purpose"),
+        folder, event(folder, "SubagentStart", agent_id="last", agent_type="general-purpose")
     )
     assert code == 0
     assert "Call /v2/users." in context(json.loads(out))
@@ -524,9 +454,7 @@ def test_a_session_is_gone_on_with_whose_client_was_killed(folder, memory):
 def held(root, kind):
     """Hold the log or its index as another process does that is stopped in the middle."""
     if kind == "index":
-        with closing(
-            sqlite3.connect(f"{root}/.index/brain.db", isolation_level=None)
-        ) as other:
+        with closing(sqlite3.connect(f"{root}/.index/brain.db", isolation_level=None)) as other:
             other.execute("begin exclusive")
             yield
         return
@@ -551,22 +479,16 @@ def test_who_holds_the_log_or_its_index_is_not_waited_for(folder, memory, kind, 
                 code, out, err = run(folder, event(folder, session_id=session))
                 assert (code, err) == (0, "")
                 assert "Call /v2/users." in context(json.loads(out))
-                assert run(
-                    folder, event(folder, session_id=session), "claude-code", "--more"
-                )
+                assert run(folder, event(folder, session_id=session), "claude-code", "--more")
             call = {"tool_name": "Bash", "tool_input": {}, "tool_use_id": "c1"}
             assert run(folder, event(folder, "PreToolUse", **call)) == (0, "", "")
-            last = event(
-                folder, "SubagentStop", **agent, last_assistant_message="It is 17."
-            )
+            last = event(folder, "SubagentStop", **agent, last_assistant_message="It is 17.")
             assert run(folder, last) == (0, "", "")
             assert os.path.exists(daemon_file(folder, "locked"))
             assert log(folder).count("StoreBusy") == 1
         with synapse.open(root) as memory:
             end = time.monotonic() + 60
-            while not (
-                ended := Runs(memory.store).all(agent="engineer", state="ended")
-            ):
+            while not (ended := Runs(memory.store).all(agent="engineer", state="ended")):
                 assert time.monotonic() < end
                 time.sleep(0.1)
                 memory.store.refresh()

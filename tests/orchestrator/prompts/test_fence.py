@@ -19,14 +19,7 @@ def test_a_fence_has_96_bits_and_depends_on_secret_and_agent_alone():
     assert re.fullmatch(r"[0-9a-f]{24}", found)
     assert fence(KEY, "eng", "another text") == found
     assert (
-        len(
-            {
-                found,
-                fence(KEY, "eng-2", ""),
-                fence(KEY[::-1], "eng", ""),
-                fence(KEY, "en", "g"),
-            }
-        )
+        len({found, fence(KEY, "eng-2", ""), fence(KEY[::-1], "eng", ""), fence(KEY, "en", "g")})
         == 4
     )
 

@@ -6,12 +6,7 @@ import pytest
 
 import synapse
 from orchestrator.engines.scripted import Move, Scripted
-from orchestrator.prompts.opening import (
-    Context,
-    by_default,
-    taught,
-    view_capsule,
-)
+from orchestrator.prompts.opening import Context, by_default, taught, view_capsule
 from orchestrator.prompts.receipt import derive, load
 from orchestrator.prompts.render import Assignment
 from orchestrator.prompts.selection import CRITICALS, Plan
@@ -39,9 +34,7 @@ def agent_memory():
 
 
 def offered(policy, agent_memory, plan, text="Build it"):
-    context = policy(
-        agent_memory.store.agent("eng"), Task(text, "eng"), agent_memory, plan
-    )
+    context = policy(agent_memory.store.agent("eng"), Task(text, "eng"), agent_memory, plan)
     assert context.view is None  # the one that the plan allows
     return [tool.name for tool in context.tools]
 
@@ -68,9 +61,7 @@ def test_when_to_recall_is_a_function_of_ones_own(agent_memory):
 
 @pytest.mark.parametrize("role", ROLES)
 def test_when_to_ask_is_taught_in_80_tokens(role):
-    told = {
-        tool.name: tool.description for tool in taught(tools.offered(role), Templates())
-    }
+    told = {tool.name: tool.description for tool in taught(tools.offered(role), Templates())}
     taught_by = [name for name, text in told.items() if RECALLS in text]
     assert taught_by == ["memory_search"]
     assert 0 < COUNT(told["memory_search"].partition(". ")[2]) <= 80
@@ -90,8 +81,7 @@ def test_a_workspace_teaches_in_its_own_words(tmp_path):
     (tmp_path / "prompts").mkdir()
     (tmp_path / "prompts" / "_recall.md.j2").write_text("Ask when in doubt.")
     (search,) = taught(
-        [tool for tool in tools.TOOLS if tool.name == "memory_search"],
-        Templates(str(tmp_path)),
+        [tool for tool in tools.TOOLS if tool.name == "memory_search"], Templates(str(tmp_path))
     )
     assert search.description.endswith(" all. Ask when in doubt.")
 
@@ -122,8 +112,7 @@ def test_what_is_taught_is_billed_as_schema(world):
 @pytest.mark.parametrize("flags", [{}, {"news": False}, {"acts": False}])
 def test_a_policy_says_what_is_pushed_and_the_prompt_step_has_it(world, flags):
     ground = world(
-        lambda seen: "Done.",
-        context=lambda agent, task, agent_memory, plan: Context(**flags),
+        lambda seen: "Done.", context=lambda agent, task, agent_memory, plan: Context(**flags)
     )
     result = ground.spawn("Build it", "eng-a")
     first = steps.read(ground.folder(result.run).lines("steps.jsonl"))[0]
@@ -135,9 +124,7 @@ def test_a_policy_says_what_is_pushed_and_the_prompt_step_has_it(world, flags):
 # -- What a prompt begins with ---------------------------------------------------------------------
 
 
-NEEDS = (
-    "Tune the gateway. Needs: the retry limit of service 3; the owner key of service 7"
-)
+NEEDS = "Tune the gateway. Needs: the retry limit of service 3; the owner key of service 7"
 AUTO = {"memory_tools": "auto"}
 
 
@@ -154,9 +141,7 @@ def test_five_criticals_are_whole_in_the_prompt_whatever_runs_were_like(world, r
     """
     ground = world(lambda seen: "Done.", **AUTO)
     ids = [
-        ground.says(
-            f"Decided, number {n}: {'and mind what follows from that. ' * 6}"
-        ).id
+        ground.says(f"Decided, number {n}: {'and mind what follows from that. ' * 6}").id
         for n in range(5)
     ]
     for n in range(4):
@@ -164,9 +149,7 @@ def test_five_criticals_are_whole_in_the_prompt_whatever_runs_were_like(world, r
             ground, ground.spawn(f"A short task, number {n}", "eng-a", role=role)
         )
         assert [
-            id
-            for id, _, form, kind in receipt.included
-            if kind == "critical" and form == "whole"
+            id for id, _, form, kind in receipt.included if kind == "critical" and form == "whole"
         ] == ids
         assert all(f"Decided, number {n}:" in memory for n in range(5))
 
@@ -179,8 +162,7 @@ def test_criticals_beyond_their_reserve_are_pushed_until_they_were_shown(world):
     lead = ground.mem.as_agent("lead")
     body = (
         "{}: "
-        + "Decided, and this follows from it at every place where it matters to somebody. "
-        * 12
+        + "Decided, and this follows from it at every place where it matters to somebody. " * 12
     )
     low = [
         lead.append(body.format(f"low-{n}"), "decisions/api", priority="critical").id
@@ -189,20 +171,14 @@ def test_criticals_beyond_their_reserve_are_pushed_until_they_were_shown(world):
     high = [ground.says(body.format(f"high-{n}")).id for n in range(2)]
     seen = set()
     for n in range(10):
-        memory, receipt = prompt_of(
-            ground, ground.spawn(f"Look, for the {n}. time", "eng-a")
-        )
+        memory, receipt = prompt_of(ground, ground.spawn(f"Look, for the {n}. time", "eng-a"))
         criticals = [each for each in receipt.included if each[3] == "critical"]
         whole = {id for id, _, form, _ in criticals if form == "whole"}
         assert 0 < sum(tokens for _, tokens, *_ in criticals) <= CRITICALS
         if n == 0:
-            assert whole == {*high, *low[len(high) - len(whole) :]}, (
-                "of equals, the older are cut"
-            )
+            assert whole == {*high, *low[len(high) - len(whole) :]}, "of equals, the older are cut"
             assert len(whole) > len(high)
-        assert {*high, low[-1]} <= whole, (
-            "a run knows nothing of what another was shown"
-        )
+        assert {*high, low[-1]} <= whole, "a run knows nothing of what another was shown"
         assert whole - seen or {*low, *high} <= seen, "and all come in turn"
         assert " critical, 0 important, " in memory
         seen |= whole
@@ -225,13 +201,9 @@ def test_what_the_tasks_words_find_is_whole_at_the_end(world):
     named = {ids["retry limit", 3], ids["owner key", 7]}
     memory, receipt = prompt_of(ground, ground.spawn(NEEDS, "eng-a"))
     assert {
-        id
-        for id, _, form, kind in receipt.included
-        if kind == "named" and form == "whole"
+        id for id, _, form, kind in receipt.included if kind == "named" and form == "whole"
     } == named
-    assert {id for id, *_ in receipt.included} == named, (
-        "what the task does not name is not there"
-    )
+    assert {id for id, *_ in receipt.included} == named, "what the task does not name is not there"
     assert memory.index("## For Your Task") > memory.index("## Critical")
     assert "The retry limit of service 3 is v3f00x." in memory
     assert receipt.tools == (), "what concerns the task fits: no tools"
@@ -248,13 +220,9 @@ def test_what_is_addressed_to_the_agent_is_there_in_each_of_its_runs(world):
     """A new run is a new conversation: what an earlier one was shown, it does not know."""
     ground = world(lambda seen: "Done.", **AUTO)
     lead = ground.mem.as_agent("lead")
-    mine = lead.append(
-        "Ask me before the release.", "projects/notes", to="agent:eng-a"
-    ).id
+    mine = lead.append("Ask me before the release.", "projects/notes", to="agent:eng-a").id
     ours = lead.append("Meet at ten.", "projects/notes", to="team:web").id
-    decided = lead.append(
-        "Pages use the new nav.", "projects/notes", priority="important"
-    ).id
+    decided = lead.append("Pages use the new nav.", "projects/notes", priority="important").id
     lead.append("Just a note.", "projects/notes")
     for text in ("Sweep", "Sweep again", "Sweep once more"):
         _, receipt = prompt_of(ground, ground.spawn(text, "eng-a"))
@@ -275,9 +243,7 @@ def test_what_runs_used_decides_what_later_ones_are_shown(world, uses):
 
     def play(seen):
         if seen.turn < 8:
-            return Move(
-                "Thinking about it. " * 40, (("look", {"at": f"page {seen.turn}"}),)
-            )
+            return Move("Thinking about it. " * 40, (("look", {"at": f"page {seen.turn}"}),))
         shown = re.findall(
             r"is (x\w+)\.", "".join(m.text for m in seen.messages if m.label == "view")
         )
@@ -288,14 +254,10 @@ def test_what_runs_used_decides_what_later_ones_are_shown(world, uses):
     for n in range(8):
         for k in range(15):
             lead.append(
-                f"The limit of thing {n}-{k} is x{n}{k}fa9.",
-                "projects/web",
-                priority="important",
+                f"The limit of thing {n}-{k} is x{n}{k}fa9.", "projects/web", priority="important"
             )
         ground.time.elapsed += 60  # histories are looked up now and then
-        _, receipt = prompt_of(
-            ground, ground.spawn(f"Sweep, time {n}", "eng-a", project="web")
-        )
+        _, receipt = prompt_of(ground, ground.spawn(f"Sweep, time {n}", "eng-a", project="web"))
         counts.append([kind for *_, kind in receipt.included].count("important"))
     assert counts[0] > 0
     assert counts[-1] > counts[0] if uses else counts[-1] < counts[0]
@@ -305,19 +267,16 @@ def test_tools_are_offered_where_more_concerns_the_task_than_fits(world):
     ground = world(lambda seen: "Done.", **AUTO)
     lead = ground.mem.as_agent("lead")
     lead.append(
-        "The retry limit of service 3 is v3f00x. "
-        + "That took long to find out. " * 600,
+        "The retry limit of service 3 is v3f00x. " + "That took long to find out. " * 600,
         "projects/notes",
     )
     _, receipt = prompt_of(ground, ground.spawn(NEEDS, "eng-a"))
     assert "memory_search" in receipt.tools
-    assert [(form, kind) for _, _, form, kind in receipt.included] == [
-        ("pointer", "named")
-    ]
+    assert [(form, kind) for _, _, form, kind in receipt.included] == [("pointer", "named")]
     assert prompt_of(ground, ground.spawn("Sweep", "eng-a"))[1].tools == ()
-    assert (
-        "memory_search" in prompt_of(ground, ground.spawn("Sweep", "lead"))[1].tools
-    ), "who gives out work has them"
+    assert "memory_search" in prompt_of(ground, ground.spawn("Sweep", "lead"))[1].tools, (
+        "who gives out work has them"
+    )
 
 
 def test_a_prompt_that_pays_is_made_again_to_the_byte(world):
@@ -325,9 +284,7 @@ def test_a_prompt_that_pays_is_made_again_to_the_byte(world):
     lead = ground.mem.as_agent("lead")
     for n in range(9):
         lead.append(
-            f"The retry limit of service {n} is v{n}f00x.",
-            "projects/notes",
-            priority="important",
+            f"The retry limit of service {n} is v{n}f00x.", "projects/notes", priority="important"
         )
     ground.says("Stop at noon.")
     ground.time.elapsed += 1  # the log's own times are a microsecond apart

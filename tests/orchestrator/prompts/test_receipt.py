@@ -6,15 +6,7 @@ from hypothesis import strategies as st
 
 import synapse
 from orchestrator.prompts.fence import secret
-from orchestrator.prompts.receipt import (
-    NotReproducible,
-    Order,
-    derive,
-    explain,
-    fit,
-    load,
-    replay,
-)
+from orchestrator.prompts.receipt import NotReproducible, Order, derive, explain, fit, load, replay
 from orchestrator.prompts.render import Assignment, Prompt, Reach
 from orchestrator.prompts.selection import CRITICALS, MOST, expected, reason, worth
 from orchestrator.prompts.templates import Templates
@@ -28,9 +20,7 @@ TASK = Assignment("Fix the navigation.", "landing", "pl-landing")
 KEY = bytes(range(32))
 TEMPLATES = Templates()
 COUNTER = Counter("gpt-5")
-TEXTS = st.text(
-    st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=300
-)
+TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=300)
 START = micros("2026-02-01T00:00:00Z")
 
 
@@ -68,13 +58,7 @@ def order(mem, budget=600, **more):
 
 
 def made(mem, budget=600, counter=COUNTER, **more):
-    return fit(
-        mem.as_agent("eng-frontend"),
-        order(mem, budget, **more),
-        KEY,
-        TEMPLATES,
-        counter,
-    )
+    return fit(mem.as_agent("eng-frontend"), order(mem, budget, **more), KEY, TEMPLATES, counter)
 
 
 # -- What it says ----------------------------------------------------------------------
@@ -94,9 +78,7 @@ def test_a_receipt_accounts_for_every_entry_and_token(mem):
         "task": COUNTER.count(prompt.task),
     }
     ids = {entry.id for entry in mem.as_agent("eng-frontend").read()}
-    shown, hidden = (
-        {id for id, *_ in part} for part in (receipt.included, receipt.left_out)
-    )
+    shown, hidden = ({id for id, *_ in part} for part in (receipt.included, receipt.left_out))
     assert shown | hidden == ids
     assert not shown & hidden
     assert all(id in prompt.memory for id in shown)
@@ -131,18 +113,11 @@ def test_it_is_pleasant_to_read(mem, golden):
     fill(mem)
     of = expected("engineer", [])
     order_of = {"about": True, "worth": worth(of)}
-    view = mem.as_agent("eng-frontend").briefing(
-        4_000, about=TASK.text, worth=worth(of)
-    )
+    view = mem.as_agent("eng-frontend").briefing(4_000, about=TASK.text, worth=worth(of))
     _, receipt = made(
-        mem,
-        CRITICALS + MOST,
-        why=reason(view, view.tokens, None, of, worth(of)),
-        **order_of,
+        mem, CRITICALS + MOST, why=reason(view, view.tokens, None, of, worth(of)), **order_of
     )
-    told = explain(
-        receipt._replace(templates="0" * 64, prompt="1" * 64, tokenizer="tiktoken 1")
-    )
+    told = explain(receipt._replace(templates="0" * 64, prompt="1" * 64, tokenizer="tiktoken 1"))
     golden("receipt.txt", told)
     assert max(map(len, told.splitlines())) <= 80
     assert "nothing" in explain(made(mem, 0)[1])
@@ -153,10 +128,7 @@ def test_it_is_pleasant_to_read(mem, golden):
 
 @examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    st.lists(
-        st.tuples(st.sampled_from(["critical", "important", "info"]), TEXTS),
-        max_size=12,
-    ),
+    st.lists(st.tuples(st.sampled_from(["critical", "important", "info"]), TEXTS), max_size=12),
     st.integers(90, 900),
     st.sampled_from([1.0, 1.25]),
     st.booleans(),
@@ -170,16 +142,12 @@ def test_the_budget_is_kept(entries, budget, ratio, about, pays):
         for id in ("eng-frontend", "eng-backend"):
             mem.register(Agent(id, read=["*"], write=["*"]))
         for priority, body in entries:
-            mem.as_agent("eng-backend").append(
-                f"x{body}", "status/x", priority=priority
-            )
+            mem.as_agent("eng-backend").append(f"x{body}", "status/x", priority=priority)
         counter = Counter("claude-x", ratio=ratio)
         by = worth(expected("engineer", []), 1 / ratio)._replace(
             criticals=budget // 2, most=budget // 2
         )
-        prompt, receipt = made(
-            mem, budget, counter, about=about, worth=by if pays else None
-        )
+        prompt, receipt = made(mem, budget, counter, about=about, worth=by if pays else None)
         assert counter.count(prompt.memory) == receipt.tokens["view"]
         assert counter.count(prompt.memory) * ratio <= budget
         ids = [id for id, *_ in (*receipt.included, *receipt.left_out)]
@@ -206,9 +174,7 @@ def test_no_budget_is_no_view(mem):
     assert prompt.memory == ""
     assert receipt.tokens["view"] == 0
     assert len(receipt.left_out) == 30
-    assert {reason for _, reason in receipt.left_out} == {
-        "there was no budget for a view"
-    }
+    assert {reason for _, reason in receipt.left_out} == {"there was no budget for a view"}
 
 
 def test_where_nothing_pays_nothing_is_paid(mem):
@@ -217,15 +183,10 @@ def test_where_nothing_pays_nothing_is_paid(mem):
     """
     dear = worth(expected("engineer", []))._replace(saving=1.0)
     more = {"worth": dear, "about": True}
-    mem.as_agent("eng-backend").append(
-        "An important one.", "decisions/x", priority="important"
-    )
+    mem.as_agent("eng-backend").append("An important one.", "decisions/x", priority="important")
     prompt, receipt = made(mem, CRITICALS + MOST, **more)
     assert prompt.memory == ""
-    assert (
-        dict(receipt.left_out).popitem()[1]
-        == "it would cost more than it is expected to save"
-    )
+    assert dict(receipt.left_out).popitem()[1] == "it would cost more than it is expected to save"
     mem.as_agent("eng-backend").append("The API is gone.", "api/x", priority="critical")
     prompt, receipt = made(mem, CRITICALS + MOST, **more)
     assert "The API is gone." in prompt.memory
@@ -242,32 +203,18 @@ def test_who_has_neither_shell_nor_tool_is_shown_no_command(mem, more):
     again."""
     fill(mem)
     agent_memory, agent = mem.as_agent("eng-frontend"), mem.store.agent("eng-frontend")
-    for reach in (
-        Reach(),
-        Reach(("append",)),
-        Reach(("append", "read")),
-        Reach(shell=True),
-    ):
+    for reach in (Reach(), Reach(("append",)), Reach(("append", "read")), Reach(shell=True)):
         prompt, receipt = made(mem, reach=reach, **more)
         assert ("`synapse " in prompt.memory) == reach.follows_commands
         assert receipt.tokens["view"] == Counter("gpt-5").count(prompt.memory)
         assert 0 < receipt.tokens["view"] <= receipt.budget
-        assert (
-            derive(agent_memory, load(receipt.dump()), TASK, KEY, TEMPLATES, agent)
-            == prompt
-        )
+        assert derive(agent_memory, load(receipt.dump()), TASK, KEY, TEMPLATES, agent) == prompt
 
 
-PAYS = {
-    "budget": CRITICALS + MOST,
-    "about": True,
-    "worth": worth(expected("engineer", [])),
-}
+PAYS = {"budget": CRITICALS + MOST, "about": True, "worth": worth(expected("engineer", []))}
 
 
-@pytest.mark.parametrize(
-    "more", [{}, {"about": True}, PAYS, {"budget": 0}, {"budget": 3_000}]
-)
+@pytest.mark.parametrize("more", [{}, {"about": True}, PAYS, {"budget": 0}, {"budget": 3_000}])
 def test_a_prompt_is_made_again_from_the_log(mem, more):
     fill(mem)
     prompt, receipt = made(mem, **more)
@@ -275,12 +222,7 @@ def test_a_prompt_is_made_again_from_the_log(mem, more):
     agent_memory = mem.as_agent("eng-frontend")
     agent_memory.resolve(receipt.included[0][0]) if receipt.included else None
     again = derive(
-        agent_memory,
-        load(receipt.dump()),
-        TASK,
-        KEY,
-        TEMPLATES,
-        mem.store.agent("eng-frontend"),
+        agent_memory, load(receipt.dump()), TASK, KEY, TEMPLATES, mem.store.agent("eng-frontend")
     )
     assert again == prompt
     assert replay(receipt.prompt, None, lambda: again) == prompt
@@ -297,17 +239,11 @@ def test_what_came_in_the_same_moment_is_not_taken_in(mem):
     agent_memory = mem.as_agent("eng-frontend")
     late = receipt._replace(at=mem.store.clock())
     assert (
-        derive(
-            agent_memory, late, TASK, KEY, TEMPLATES, mem.store.agent("eng-frontend")
-        )
-        == prompt
+        derive(agent_memory, late, TASK, KEY, TEMPLATES, mem.store.agent("eng-frontend")) == prompt
     )
     wider = late._replace(cursor=late.cursor + 9)
     assert (
-        derive(
-            agent_memory, wider, TASK, KEY, TEMPLATES, mem.store.agent("eng-frontend")
-        )
-        != prompt
+        derive(agent_memory, wider, TASK, KEY, TEMPLATES, mem.store.agent("eng-frontend")) != prompt
     )
 
 
@@ -316,24 +252,15 @@ def test_only_what_the_log_knows_is_replayed():
     assert replay(kept.sha256, kept, lambda: other) == kept
     assert replay(kept.sha256, other, lambda: kept) == kept
     for stored, told in ((None, "is missing"), (other, f"has {other.sha256[:16]}")):
-        with pytest.raises(
-            NotReproducible, match="templates or the workspace's secret"
-        ) as caught:
+        with pytest.raises(NotReproducible, match="templates or the workspace's secret") as caught:
             replay(kept.sha256, stored, lambda: other)
         assert told in str(caught.value)
-        assert (caught.value.expected, caught.value.found) == (
-            kept.sha256,
-            other.sha256,
-        )
+        assert (caught.value.expected, caught.value.found) == (kept.sha256, other.sha256)
 
 
-def test_a_workspaces_secret_is_in_its_prompts_and_nowhere_in_the_receipt(
-    mem, tmp_path
-):
+def test_a_workspaces_secret_is_in_its_prompts_and_nowhere_in_the_receipt(mem, tmp_path):
     fill(mem)
     key = secret(str(tmp_path))
-    prompt, receipt = fit(
-        mem.as_agent("eng-frontend"), order(mem), key, TEMPLATES, COUNTER
-    )
+    prompt, receipt = fit(mem.as_agent("eng-frontend"), order(mem), key, TEMPLATES, COUNTER)
     assert receipt.fence in prompt.memory
     assert key.hex() not in receipt.dump()

@@ -18,10 +18,7 @@ LEAD = Agent("lead", role="project-lead", department="web")
 OTHERS = (
     Agent("eng-b", department="web"),
     Agent(
-        "eng-a",
-        department="api",
-        projects=("shop",),
-        skills=(Skill("postgres", 80, ("api/*",)),),
+        "eng-a", department="api", projects=("shop",), skills=(Skill("postgres", 80, ("api/*",)),)
     ),
     Agent("qa", role="specialist", department="quality"),
     Agent("lead-2", role="project-lead", department="api"),
@@ -44,12 +41,7 @@ def test_only_those_it_may_sensibly_give_work_to():
         "qa",
     ]
     assert ids(roster.workers(everybody, lead)) == ["eng-b", "lead-2", "eng-a", "qa"]
-    assert ids(roster.workers(reversed(everybody), lead)) == [
-        "eng-b",
-        "lead-2",
-        "eng-a",
-        "qa",
-    ]
+    assert ids(roster.workers(reversed(everybody), lead)) == ["eng-b", "lead-2", "eng-a", "qa"]
 
 
 def test_a_line_says_what_an_agent_is_for():
@@ -57,22 +49,15 @@ def test_a_line_says_what_an_agent_is_for():
         "- eng-b (engineer, web)",
         "- eng-a (engineer, api): postgres, shop",
     )
-    long = Agent(
-        "eng-c", projects=[f"project-{n}" for n in range(99)], department="x" * 200
-    )
+    long = Agent("eng-c", projects=[f"project-{n}" for n in range(99)], department="x" * 200)
     assert len(roster.lines([long])[0]) < 200
 
 
 def test_many_are_counted_and_found_by_a_word():
-    crowd = [
-        Agent(f"eng-{n:03d}", department="web" if n % 2 else "api") for n in range(100)
-    ]
+    crowd = [Agent(f"eng-{n:03d}", department="web" if n % 2 else "api") for n in range(100)]
     lines = roster.lines(crowd)
     assert len(lines) == roster.MOST + 1
-    assert (
-        lines[-1]
-        == "- 70 more: call spawn_agent with a part of a name, a role or a department"
-    )
+    assert lines[-1] == "- 70 more: call spawn_agent with a part of a name, a role or a department"
     told = roster.unknown("web", crowd).partition("work to: ")[2]
     assert told.startswith("eng-001, eng-003, eng-005, ")
     assert told.endswith(" and 70 more")
@@ -82,10 +67,7 @@ def test_many_are_counted_and_found_by_a_word():
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        (
-            "leed",
-            "there is no agent leed; you may give work to: lead, eng-b; did you mean lead?",
-        ),
+        ("leed", "there is no agent leed; you may give work to: lead, eng-b; did you mean lead?"),
         ("x\n## y", "there is no agent x ## y; you may give work to: eng-b, lead"),
     ],
 )
@@ -138,9 +120,7 @@ def test_the_roster_lasts_and_is_billed_as_the_receipt_says(world, cast):
     here.says("News", priority="important")
     here.spawn("Other work", "lead", project="shop")
     assert seen[0] == seen[1]
-    (line,) = [
-        json.loads(line) for line in here.folder(first.run).lines("ledger.jsonl")
-    ]
+    (line,) = [json.loads(line) for line in here.folder(first.run).lines("ledger.jsonl")]
     receipt = load(here.folder(first.run).read("receipt.json"))
     billed = {label: tokens for label, tokens, *_ in line["in"]}
     assert (billed["system"], billed["guide"]) == (
@@ -166,9 +146,7 @@ def test_a_prompt_is_made_again_after_others_were_registered(world, cast, capsys
 def test_a_receipt_from_before_there_were_rosters_is_read(world):
     here = world(lambda seen: "Done.")
     text = here.folder(here.spawn("Work", "lead").run).read("receipt.json")
-    fields = {
-        name: value for name, value in json.loads(text).items() if name != "roster"
-    }
+    fields = {name: value for name, value in json.loads(text).items() if name != "roster"}
     assert load(json.dumps(fields)).roster == ()
 
 
@@ -210,10 +188,7 @@ WRONG = (
     ("append", {"namespace": "status/web", "body": "x", "to": "agent:nobody"}),
     ("append", {"namespace": "status/web", "body": "x", "to": "nobody at all"}),
     ("append", {"namespace": "status/web", "body": "x", "priority": "urgent"}),
-    (
-        "append",
-        {"namespace": "status/web", "body": "x", "supersedes": "syn-2026-01-01-999"},
-    ),
+    ("append", {"namespace": "status/web", "body": "x", "supersedes": "syn-2026-01-01-999"}),
     ("append", {"namespace": "status/web", "body": "x" * 100_000}),
     ("read", {"id": "syn-2026-01-01-999"}),
     ("read", {"since": "whenever"}),
@@ -248,20 +223,10 @@ def test_no_error_that_a_model_is_told_names_a_command(world, cast):
 def test_a_command_in_an_error_is_found_out():
     """What was told before: the checker can fail."""
     assert (
-        len(
-            commands(
-                ["agent leed is not registered; `synapse agents` lists those that are"]
-            )
-        )
-        == 1
+        len(commands(["agent leed is not registered; `synapse agents` lists those that are"])) == 1
     )
     assert (
-        len(
-            commands(
-                ["at its limit of children; raise limits.run.children in synapse.yaml"]
-            )
-        )
-        == 1
+        len(commands(["at its limit of children; raise limits.run.children in synapse.yaml"])) == 1
     )
 
 
@@ -273,13 +238,9 @@ def test_news_names_no_command_that_its_reader_has_not(world):
         return told[0] if told else Move("Working", takes=600)
 
     for tools in ("never", "always"):
-        here = world(
-            script, memory_tools=tools, settings="size_limits: {per_entry: off}\n"
-        )
+        here = world(script, memory_tools=tools, settings="size_limits: {per_entry: off}\n")
         result = here.spawn(
-            "Work",
-            "eng-a",
-            also=[here.later(10, lambda here=here: here.says("x" * 70_000))],
+            "Work", "eng-a", also=[here.later(10, lambda here=here: here.says("x" * 70_000))]
         )
         assert "the first 65536 of 70000 bytes" in result.text
         assert ("`synapse read syn-" in result.text) == (tools == "always")

@@ -61,9 +61,9 @@ def test_an_entry_is_worth_the_turns_in_which_it_would_be_found_out():
     assert by.saving == FIND_TURNS * 20_000 + FIND_TOKENS * 10
     assert by.pays_up_to(0.1) == by.saving * 0.1 / 20
     assert (by.criticals, by.most, by.least) == (CRITICALS, MOST, LEAST)
-    assert (
-        worth(Expected(400_000, 20, CHANCES), 1 / 1.25).criticals == CRITICALS * 4 // 5
-    ), "in our tokens"
+    assert worth(Expected(400_000, 20, CHANCES), 1 / 1.25).criticals == CRITICALS * 4 // 5, (
+        "in our tokens"
+    )
 
 
 @given(runs)
@@ -76,10 +76,7 @@ def test_a_history_takes_the_place_of_what_was_stated():
     short = [Past(2_000, 2)] * 40
     assert expected("engineer", short)[:2] == (2_000, 2)
     assert expected("engineer", short).runs == 20
-    assert (
-        expected("engineer", short[:1]).work
-        == (2 * stated("engineer").work + 2_000) / 3
-    )
+    assert expected("engineer", short[:1]).work == (2 * stated("engineer").work + 2_000) / 3
 
 
 def test_a_run_without_turns_says_nothing():
@@ -116,12 +113,8 @@ def test_what_was_used_is_told_by_what_the_agent_wrote():
 
 def test_a_ledger_becomes_history():
     sent = (Segment("task", 50), Segment("view", 5), Segment("wake", 1))
-    first = Line(
-        "r", 0, "a", "m", "o200k_base", "exact", sent, (Segment("work_out", 9),)
-    )
-    assert past([first, first._replace(got=(Segment("writeback", 3),))], 2) == Past(
-        109, 2, 5, 2
-    )
+    first = Line("r", 0, "a", "m", "o200k_base", "exact", sent, (Segment("work_out", 9),))
+    assert past([first, first._replace(got=(Segment("writeback", 3),))], 2) == Past(109, 2, 5, 2)
 
 
 def test_what_is_asked_for_is_done():
@@ -142,9 +135,7 @@ def test_what_is_asked_for_is_done():
         ("never", True, 4, False),
     ],
 )
-def test_tools_are_for_coordinators_and_for_what_does_not_fit(
-    mode, coordinates, unfit, offered
-):
+def test_tools_are_for_coordinators_and_for_what_does_not_fit(mode, coordinates, unfit, offered):
     assert offers(mode, coordinates, unfit) == offered
 
 
@@ -163,9 +154,7 @@ def test_the_reason_is_told_in_words():
         " turns); a run takes 570,000 tokens"
         " in 30 turns (no history yet: the stated expectation)"
     )
-    assert reason(view, 140, 300, of, worth(of)).startswith(
-        "300 tokens as asked for; a run takes "
-    )
+    assert reason(view, 140, 300, of, worth(of)).startswith("300 tokens as asked for; a run takes ")
     assert reason(View("", 0, (), (), False), 0, None, of, worth(of)).startswith(
         "nothing to show; "
     )

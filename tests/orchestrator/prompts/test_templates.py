@@ -106,13 +106,7 @@ def test_an_error_in_a_part_names_the_part(workspace):
 
 def test_values_are_never_rendered(workspace):
     workspace("own", "{{ text }}")
-    for text in (
-        "{{ 7 * 7 }}",
-        "{% raw %}",
-        "{# gone #}",
-        "{{ text }}",
-        "<b>&amp;</b>\n",
-    ):
+    for text in ("{{ 7 * 7 }}", "{% raw %}", "{# gone #}", "{{ text }}", "<b>&amp;</b>\n"):
         assert workspace.templates.render("own", {"text": text}) == text
 
 
@@ -166,9 +160,7 @@ def made_from_strings(text):
 
 
 def test_no_text_becomes_a_template_anywhere():
-    naive = (
-        "import jinja2\nenv.from_string(x)\nTemplate(x)\nfrom jinja2 import Template"
-    )
+    naive = "import jinja2\nenv.from_string(x)\nTemplate(x)\nfrom jinja2 import Template"
     assert sorted(made_from_strings(naive)) == [1, 2, 3, 4]
     paths = [
         path
@@ -194,10 +186,6 @@ def test_jinja_is_loaded_at_the_first_render():
         " t.Templates(); print('jinja2' in sys.modules)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        cwd=ROOT,
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=ROOT
     )
     assert done.stdout == "False\n", done.stderr

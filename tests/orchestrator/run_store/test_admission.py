@@ -35,9 +35,7 @@ def test_the_answer_of_a_run_that_ended_lately_is_given_again(world, later, repe
         (None, None, None, None, None),
     ],
 )
-def test_the_model_of_a_run_is_the_nearest_that_is_named(
-    world, asked, own, usual, engine, model
-):
+def test_the_model_of_a_run_is_the_nearest_that_is_named(world, asked, own, usual, engine, model):
     """By its task, its agent, the supervisor, and the engine itself."""
     played = Scripted(done)
     played.model = engine
@@ -64,9 +62,7 @@ def test_who_begins_others_says_what_engine_these_get(world):
         ("Write the terms of use", "web", False),
     ],
 )
-def test_work_that_sounds_like_what_another_is_at_is_warned_of(
-    world, text, project, warned
-):
+def test_work_that_sounds_like_what_another_is_at_is_warned_of(world, text, project, warned):
     spawned = []
 
     async def other():
@@ -75,9 +71,7 @@ def test_work_that_sounds_like_what_another_is_at_is_warned_of(
         spawned.append(await here.supervisor.spawn(task))
 
     here = world(lambda seen: Move("Done.", takes=20))
-    first = here.spawn(
-        "Draw the first page of the shop.", "eng-a", project="web", also=[other()]
-    )
+    first = here.spawn("Draw the first page of the shop.", "eng-a", project="web", also=[other()])
     warnings = here.run(spawned[0]).fields.get("warnings")
     words = f"{first.run} (eng-a) is at something that sounds like it"
     assert warnings == ([words] if warned else None)
@@ -85,11 +79,7 @@ def test_work_that_sounds_like_what_another_is_at_is_warned_of(
 
 @pytest.mark.parametrize(
     ("reply", "again"),
-    [
-        ("Done.", True),
-        ("Blocked: no key", False),
-        (Move("no", stop="refusal"), False),
-    ],
+    [("Done.", True), ("Blocked: no key", False), (Move("no", stop="refusal"), False)],
 )
 def test_only_what_was_done_is_an_answer(world, reply, again):
     here = world(lambda seen: reply)
@@ -120,9 +110,7 @@ def test_work_that_is_under_way_is_not_begun_again_where_it_is_to_be_once(world)
     other, repeated = admitted(here, "Work", "eng-b-1", agent="eng-b", once=True)
     assert (other.id, repeated) == ("eng-b-1", False)
     one, repeated = admitted(here, "Draw it", "eng-a-4", intent="the page")
-    same, again = admitted(
-        here, "Paint it", "eng-b-2", intent="The page", agent="eng-b", once=True
-    )
+    same, again = admitted(here, "Paint it", "eng-b-2", intent="The page", agent="eng-b", once=True)
     assert (same.id, repeated, again) == (one.id, False, True)
 
 

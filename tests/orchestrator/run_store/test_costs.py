@@ -59,10 +59,7 @@ def test_a_limit_that_is_misspelt_while_it_runs_begins_no_more(world):
     with open(f"{here.mem.store.root}/synapse.yaml", "a") as file:
         file.write("limits: {run: {tokns: 5}}\n")
     here.mem.store.look(force=True)
-    with pytest.raises(
-        InvalidEntry,
-        match=r"no run begins by these settings: .*tokns",
-    ):
+    with pytest.raises(InvalidEntry, match=r"no run begins by these settings: .*tokns"):
         here.spawn("More", "eng-a")
 
 
@@ -110,9 +107,7 @@ def test_a_call_took_no_less_than_no_time(world, seconds, booked):
         (Usage(0, 10, estimated=True), (False, False)),
     ],
 )
-def test_an_estimate_is_believed_where_we_cannot_count(
-    world, takes_tools, usage, believed
-):
+def test_an_estimate_is_believed_where_we_cannot_count(world, takes_tools, usage, believed):
     """A client's own prompt is not seen here, so its estimate is nearer, where it has one."""
     here = world(Reporting(usage, takes_tools=takes_tools))
     tokens = spent(here, here.spawn("Work", "eng-a")).tokens
@@ -135,9 +130,7 @@ def test_a_call_without_a_report_is_booked_at_our_count(world):
         ("dear", Usage(1_000, 100, cost=0.0), 0.0),
     ],
 )
-def test_a_call_costs_what_its_model_costs_or_what_the_engine_says(
-    world, model, usage, usd
-):
+def test_a_call_costs_what_its_model_costs_or_what_the_engine_says(world, model, usage, usd):
     here = world(Reporting(usage, model), settings=PRICES, model="cheap")
     result = here.spawn("Work", "eng-a")
     assert spent(here, result).usd == pytest.approx(usd)

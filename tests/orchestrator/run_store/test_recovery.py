@@ -21,11 +21,7 @@ from synapse.exchange import merge_in
 
 
 def in_two_steps(seen):
-    return (
-        Move("", (("read", {}),), takes=1)
-        if seen.turn == 0
-        else Move("All done.", takes=100)
-    )
+    return Move("", (("read", {}),), takes=1) if seen.turn == 0 else Move("All done.", takes=100)
 
 
 def for_ever(seen):
@@ -66,9 +62,7 @@ def test_time_runs_while_nobody_holds_it(world):
 def test_the_same_task_again_goes_on_with_what_died(world):
     here = world(in_two_steps)
     run = here.dies("Work", "eng-a", after=10)
-    with Supervisor(
-        here.mem, engine=Scripted(in_two_steps), seed=8, inline=True
-    ) as other:
+    with Supervisor(here.mem, engine=Scripted(in_two_steps), seed=8, inline=True) as other:
         result = here.time.run(other.spawn(Task("work", "eng-a")))
     assert (result.run, result.status, result.repeated) == (run, "done", "")
 
@@ -76,13 +70,11 @@ def test_the_same_task_again_goes_on_with_what_died(world):
 def test_the_dead_do_not_count_as_alive(world):
     policy = Limits(live=1)
     here = world(for_ever)
-    here.supervisor.run_store.costs.policy = (
-        here.supervisor.run_store.costs.policy._replace(day=policy)
+    here.supervisor.run_store.costs.policy = here.supervisor.run_store.costs.policy._replace(
+        day=policy
     )
     here.dies("Work", "eng-a", after=10)
-    with Supervisor(
-        here.mem, engine=Scripted(lambda seen: "Done."), seed=8, inline=True
-    ) as other:
+    with Supervisor(here.mem, engine=Scripted(lambda seen: "Done."), seed=8, inline=True) as other:
         other.run_store.costs.policy = other.run_store.costs.policy._replace(day=policy)
         assert here.time.run(other.spawn(Task("Something else", "eng-b"))).done
 
@@ -95,18 +87,12 @@ def test_a_family_in_two_houses(world, cast):
     def lead(seen):
         if seen.turn == 0:
             return Move("", (("spawn_agent", {"agent": "eng-a", "task": "A part"}),))
-        return (
-            Move("", (("wait", {}),))
-            if seen.turn == 1
-            else f"Heard: {'A is done' in seen.text}"
-        )
+        return Move("", (("wait", {}),)) if seen.turn == 1 else f"Heard: {'A is done' in seen.text}"
 
     engine = cast(lead=lead, eng_a=lambda seen: Move("A is done.", takes=50))
     here = world(engine)
     run = here.dies("All of it", "lead", after=10)
-    one, two = (
-        Supervisor(here.mem, engine=engine, seed=n, inline=True) for n in (8, 9)
-    )
+    one, two = (Supervisor(here.mem, engine=engine, seed=n, inline=True) for n in (8, 9))
 
     async def both():
         async with one, two:
@@ -126,9 +112,7 @@ def test_who_was_taken_over_ends_and_spends_nothing_more(world):
     def script(seen):
         calls.append(seen)
         return Move(
-            "",
-            (("append", {"namespace": "status/web", "body": f"step {len(calls)}"}),),
-            takes=10,
+            "", (("append", {"namespace": "status/web", "body": f"step {len(calls)}"}),), takes=10
         )
 
     here = world(script)
@@ -142,11 +126,7 @@ def test_who_was_taken_over_ends_and_spends_nothing_more(world):
     assert "goes on as epoch 2" in result.why
     assert len(calls) <= 4
     assert here.run(result).running
-    refused = [
-        record.fields
-        for record in here.mem.store.log.since(0)
-        if record.kind == "refused"
-    ]
+    refused = [record.fields for record in here.mem.store.log.since(0) if record.kind == "refused"]
     assert refused
     assert {(each["epoch"], each["current"]) for each in refused} == {(1, 2)}
     assert not here.folder(result.run).has("output.md")
@@ -157,21 +137,15 @@ def test_who_was_taken_over_ends_and_spends_nothing_more(world):
     ]
 
 
-@pytest.mark.parametrize(
-    ("moment", "times"), [("before it is recorded", 1), ("after", 0)]
-)
-def test_who_hangs_at_a_call_does_not_make_it_as_well(
-    world, monkeypatch, moment, times
-):
+@pytest.mark.parametrize(("moment", "times"), [("before it is recorded", 1), ("after", 0)])
+def test_who_hangs_at_a_call_does_not_make_it_as_well(world, monkeypatch, moment, times):
     """A call is on record before the last look at who holds the run: nobody takes over unheard in
     between.
     """
     made, hung, record = [], [], Folder.record
 
     def script(seen):
-        return (
-            Move("", (("work", {}),)) if seen.turn == 0 else Move("All done.", takes=1)
-        )
+        return Move("", (("work", {}),)) if seen.turn == 0 else Move("All done.", takes=1)
 
     def work() -> str:
         made.append("worked")
@@ -185,9 +159,7 @@ def test_who_hangs_at_a_call_does_not_make_it_as_well(
             record(folder, name, line, **how)
         hung.extend(here.supervisor.run_store.runs.all(state="running"))
         here.supervisor.run_store.runs.take(hung[0], "another", 1)
-        attempt = steps.Step(
-            steps.read(folder.lines(STEPS))[-1].n + 1, 2, "attempt", {}
-        )
+        attempt = steps.Step(steps.read(folder.lines(STEPS))[-1].n + 1, 2, "attempt", {})
         record(folder, STEPS, steps.dump(attempt))
         if moment != "after":
             record(folder, name, line, **how)
@@ -217,25 +189,14 @@ def test_who_was_taken_over_begins_nothing_below_its_run(world, cast):
 
     here = world(cast(lead=lead))
     result = here.spawn("All of it", "lead")
-    assert (
-        result.status,
-        [run.agent for run in here.supervisor.run_store.runs.all()],
-    ) == (
+    assert (result.status, [run.agent for run in here.supervisor.run_store.runs.all()]) == (
         "stopped",
         ["lead"],
     )
-    refused = [
-        record.fields
-        for record in here.mem.store.log.since(0)
-        if record.kind == "refused"
-    ]
-    assert {(each["what"], each["epoch"], each["current"]) for each in refused} >= {
-        ("run", 1, 2)
-    }
+    refused = [record.fields for record in here.mem.store.log.since(0) if record.kind == "refused"]
+    assert {(each["what"], each["epoch"], each["current"]) for each in refused} >= {("run", 1, 2)}
     assert "nothing was written" not in here.folder(result.run).read(STEPS)
-    assert (
-        here.supervisor.run_store.costs.budget.standing(f"tree:{result.run}").runs == 1
-    )
+    assert here.supervisor.run_store.costs.budget.standing(f"tree:{result.run}").runs == 1
 
 
 def test_a_takeover_is_heard_of_though_the_first_look_fails(world, monkeypatch):
@@ -298,9 +259,7 @@ def test_a_model_without_a_price_is_refused_under_a_limit_on_money(world):
     engine = Scripted(lambda seen: "Done.")
     engine.name = "own"
     here = world(engine)
-    result = here.spawn(
-        "Work", "eng-a", project="web", max_usd=1.0, model="nobody-knows"
-    )
+    result = here.spawn("Work", "eng-a", project="web", max_usd=1.0, model="nobody-knows")
     assert result.status == "refused"
     assert "price of nobody-knows is not known" in result.why
     assert (result.entry, here.run(result).fields["why"]) == (None, result.why)
@@ -314,8 +273,7 @@ def test_a_stop_in_the_middle_ends_all_below(world, cast):
                 return Move(
                     "",
                     tuple(
-                        ("spawn_agent", {"agent": name, "task": f"For {name}"})
-                        for name in agents
+                        ("spawn_agent", {"agent": name, "task": f"For {name}"}) for name in agents
                     ),
                 )
             return Move("", (("wait", {}),)) if seen.turn == 1 else "Done."
@@ -332,8 +290,7 @@ def test_a_stop_in_the_middle_ends_all_below(world, cast):
     assert result.done
     assert here.time.elapsed < 60
     states = {
-        run.agent: (run.status, run.fields["why"])
-        for run in here.supervisor.run_store.runs.all()
+        run.agent: (run.status, run.fields["why"]) for run in here.supervisor.run_store.runs.all()
     }
     assert states == {
         "boss": ("done", ""),
@@ -355,9 +312,7 @@ def test_news_is_not_lost_with_whoever_heard_it(tmp_path):
                     await asyncio.sleep(0.01)
                 supervisor._listener.close()
                 supervisor._notify = lambda: None
-                memory.as_agent("boss").append(
-                    "Stop", "decisions/api", priority="critical"
-                )
+                memory.as_agent("boss").append("Stop", "decisions/api", priority="critical")
                 looking = asyncio.create_task(supervisor._hear())
                 await asyncio.sleep(0)
                 # it is taken off the log, and whoever asked has not been told yet
@@ -367,14 +322,10 @@ def test_news_is_not_lost_with_whoever_heard_it(tmp_path):
 
         def script(seen):
             return (
-                "Heard."
-                if "Stop" in seen.text
-                else Move("", (("read", {"limit": 1}),), takes=0.3)
+                "Heard." if "Stop" in seen.text else Move("", (("read", {"limit": 1}),), takes=0.3)
             )
 
-        with Supervisor(
-            memory, engine=Scripted(script), memory_tools="always"
-        ) as supervisor:
+        with Supervisor(memory, engine=Scripted(script), memory_tools="always") as supervisor:
             assert asyncio.run(story(supervisor)).text == "Heard."
 
 
@@ -392,9 +343,7 @@ def test_only_the_files_of_the_dead_are_swept_away(tmp_path, dead):
         other.suspects["one"] = (other.suspects["one"][0], 0)
     assert not other.lives("one")
     other.sweep()
-    assert sorted(tmp_path.glob("runs/.holders/*"))[0].name == (
-        "other" if dead else "one"
-    )
+    assert sorted(tmp_path.glob("runs/.holders/*"))[0].name == ("other" if dead else "one")
     one.close()
     other.close()
 
@@ -429,9 +378,7 @@ def busy_once(monkeypatch, where, act, at=1):
 def test_a_lock_that_is_held_too_long_ends_no_run(world, monkeypatch, part, act):
     """The run goes on from its steps, in the same incarnation, and ends once."""
     here = world(in_two_steps)
-    where = (
-        getattr(here.supervisor.run_store, part) if part else here.supervisor.run_store
-    )
+    where = getattr(here.supervisor.run_store, part) if part else here.supervisor.run_store
     calls = busy_once(monkeypatch, where, act, at=2 if act == "changes" else 1)
     result = here.spawn("Work", "eng-a", project="web")
     assert (result.status, here.run(result).epoch, len(calls) > 1) == ("done", 1, True)
@@ -440,19 +387,11 @@ def test_a_lock_that_is_held_too_long_ends_no_run(world, monkeypatch, part, act)
         for each in here.mem.store.log.since(0)
         if each.kind == "run" and each.fields["state"] == "ended"
     ]
-    turns = [
-        text for text in here.folder(result.run).lines(STEPS) if '"kind":"turn"' in text
-    ]
-    assert (
-        len(ends),
-        len(turns),
-        len(list(here.folder(result.run).lines(LEDGER))),
-    ) == (1, 2, 2)
+    turns = [text for text in here.folder(result.run).lines(STEPS) if '"kind":"turn"' in text]
+    assert (len(ends), len(turns), len(list(here.folder(result.run).lines(LEDGER)))) == (1, 2, 2)
 
 
-def test_what_was_taken_over_is_begun_though_the_next_cannot_be(
-    world, cast, monkeypatch
-):
+def test_what_was_taken_over_is_begun_though_the_next_cannot_be(world, cast, monkeypatch):
     """Its holder lives from then on, so nobody else would ever begin it."""
 
     def lead(seen):
@@ -462,9 +401,7 @@ def test_what_was_taken_over_is_begun_though_the_next_cannot_be(
 
     here = world(cast(lead=lead, eng_a=for_ever))
     here.dies("All of it", "lead", after=10)
-    with Supervisor(
-        here.mem, engine=Scripted(in_two_steps), seed=8, inline=True
-    ) as other:
+    with Supervisor(here.mem, engine=Scripted(in_two_steps), seed=8, inline=True) as other:
         busy_once(monkeypatch, other.run_store.runs, "take", at=2)
         taken = [[run.agent for run in recover(other.run_store).runs] for _ in range(3)]
         assert taken == [["lead"], ["eng-a"], []]
@@ -610,8 +547,6 @@ def test_what_is_refused_to_a_stale_incarnation_is_no_result(world, known):
     assert (second.run, second.status) == (first.run, "done")
     bodies = [
         entry.body
-        for entry in here.mem.as_agent("operator").read(
-            namespace="status/web", author="eng-a"
-        )
+        for entry in here.mem.as_agent("operator").read(namespace="status/web", author="eng-a")
     ]
     assert sorted(bodies)[1:] == ["Half of it is done", "More"]

@@ -17,9 +17,7 @@ def done(seen):
     return "Done."
 
 
-@pytest.mark.parametrize(
-    "project", ["Brain Suite", "shop/", "", "a/b/c/d/e/f", "../up"]
-)
+@pytest.mark.parametrize("project", ["Brain Suite", "shop/", "", "a/b/c/d/e/f", "../up"])
 def test_a_project_that_is_no_place_in_the_memory_begins_nothing(world, project):
     here = world(done)
     with pytest.raises(InvalidEntry, match="such as brain-suite"):
@@ -31,22 +29,13 @@ def test_a_lead_that_names_such_a_project_is_told(world, cast):
     def lead(seen):
         if not seen.turn:
             return Move(
-                "",
-                (
-                    (
-                        "spawn_agent",
-                        {"agent": "eng-a", "task": "A part", "project": "Web Shop"},
-                    ),
-                ),
+                "", (("spawn_agent", {"agent": "eng-a", "task": "A part", "project": "Web Shop"}),)
             )
         return seen.messages[-1].text
 
     here = world(cast(lead=lead))
     result = here.spawn("Lead it", "lead", project="shop")
-    assert (result.status, result.text[:34]) == (
-        "done",
-        "Error: project 'Web Shop' is not v",
-    )
+    assert (result.status, result.text[:34]) == ("done", "Error: project 'Web Shop' is not v")
 
 
 @pytest.mark.parametrize("name", ["max_tokens", "max_usd", "max_turns", "timeout"])
@@ -79,9 +68,7 @@ def test_an_entry_points_at_a_text_where_there_is_one(text, told):
 
 def test_what_a_script_took_says_nothing_of_a_model(world):
     """Tried out without a model first, a team is not shown less by the model after it."""
-    here = world(
-        done, engines={"other": Scripted(done, count=len)}, memory_tools="auto"
-    )
+    here = world(done, engines={"other": Scripted(done, count=len)}, memory_tools="auto")
     for n in range(5):
         here.spawn(f"Work {n}", "eng-a")
     budgets = {
@@ -90,13 +77,7 @@ def test_what_a_script_took_says_nothing_of_a_model(world):
     }
     here.time.elapsed += 100
     assert len(here.supervisor.run_store._pasts("engineer", "scripted")) == 5
-    assert (
-        budgets["other"],
-        here.supervisor.run_store._pasts("engineer", "other"),
-    ) == (
-        [],
-        [],
-    )
+    assert (budgets["other"], here.supervisor.run_store._pasts("engineer", "other")) == ([], [])
 
 
 def test_what_earlier_runs_took_is_looked_up_again_after_half_a_minute(world):
@@ -132,9 +113,7 @@ def test_a_run_of_such_a_project_ends_and_lets_others_go_on(world):
     run_store.runs.begin(id, task, agent, "nobody", None, None, **about)
     (result,) = here.resumed(done)
     assert (result.status, result.entry) == ("done", None)
-    assert result.why.startswith(
-        "no entry says so: namespace 'status/Web Shop' is not valid"
-    )
+    assert result.why.startswith("no entry says so: namespace 'status/Web Shop' is not valid")
     assert not here.known(id).running
 
 
@@ -147,10 +126,7 @@ def test_a_run_ends_though_the_queue_for_review_is_full(world):
     first, second = here.spawn("Work", "eng-new"), here.spawn("Other work", "eng-new")
     assert (first.status, bool(first.entry), first.why) == ("done", True, "")
     assert (second.status, second.text, second.entry) == ("done", "Done.", None)
-    assert (
-        second.why
-        == "no entry says so: 1 entries wait for review; approve or reject some first"
-    )
+    assert second.why == "no entry says so: 1 entries wait for review; approve or reject some first"
     assert not here.run(second).running
 
 

@@ -68,9 +68,7 @@ def test_who_asks_what_another_asked_shares_its_entry(blocked, earlier, same):
     assert blocked.entry(second).author == ("eng-b" if same else "eng-a")
 
 
-@pytest.mark.parametrize(
-    "other", [{"namespace": "blockers/bank"}, {"priority": "important"}]
-)
+@pytest.mark.parametrize("other", [{"namespace": "blockers/bank"}, {"priority": "important"}])
 def test_only_a_critical_entry_of_its_project_is_shared(blocked, other):
     elsewhere = blocked.blocks("Blocked: no key", by="eng-b", **other)
     assert blocked.report(blocked.begin(), "no key") != elsewhere
@@ -112,10 +110,7 @@ def test_a_run_that_is_done_resolves_what_it_reported_itself(blocked):
         for record in blocked.store.store.log.since(0)
         if record.kind == "resolve"
     ]
-    assert resolved == [
-        (earlier, "there it is"),
-        (own, "its run was answered, and is done"),
-    ]
+    assert resolved == [(earlier, "there it is"), (own, "its run was answered, and is done")]
 
 
 def test_what_keeps_a_run_is_the_entry_that_it_wrote_itself(blocked):
@@ -133,8 +128,7 @@ def test_what_keeps_a_run_is_the_entry_that_it_wrote_itself(blocked):
 
 
 @pytest.mark.parametrize(
-    "other",
-    [{"by": "eng-b"}, {"namespace": "blockers/bank"}, {"priority": "important"}],
+    "other", [{"by": "eng-b"}, {"namespace": "blockers/bank"}, {"priority": "important"}]
 )
 def test_others_entries_keep_no_run(blocked, other):
     run = blocked.begin()
@@ -158,18 +152,14 @@ def test_a_parent_hears_of_children_whose_blockers_stand(blocked):
     parent = blocked.begin("lead")
     stands, resolved = blocked.blocks("no key"), blocked.blocks("no page")
     blocked.here.mem.as_agent("eng-a").resolve(resolved, "here it is")
-    children = {
-        entry: blocked.begin(parent=parent) for entry in (stands, resolved, None)
-    }
+    children = {entry: blocked.begin(parent=parent) for entry in (stands, resolved, None)}
     for entry, child in children.items():
         blocked.runs.end(child, "blocked", entry=entry)
     blocked.runs.end(blocked.begin(parent=parent), "failed", entry=stands)
     blocked.runs.end(blocked.begin(), "blocked", entry=stands)  # nobody's child
     blocked.begin(parent=parent)  # still at work
     below = blocked.blockers.below(parent)
-    assert sorted(below) == sorted(
-        (children[entry].id, entry) for entry in (stands, None)
-    )
+    assert sorted(below) == sorted((children[entry].id, entry) for entry in (stands, None))
 
 
 def test_work_that_another_child_has_done_blocks_no_parent(blocked):

@@ -13,14 +13,8 @@ LEAD = Agent("lead", authority=40, read=SHOP, write=SHOP)
     ("agent", "why"),
     [
         (Agent("a", authority=40, read=SHOP, write=SHOP), ""),
-        (
-            Agent("a", authority=41, read=SHOP, write=SHOP),
-            "it has authority 41, and you have 40",
-        ),
-        (
-            Agent("a", authority=10, read=("hr/*",), write=SHOP),
-            "it may read hr/*, and you may not",
-        ),
+        (Agent("a", authority=41, read=SHOP, write=SHOP), "it has authority 41, and you have 40"),
+        (Agent("a", authority=10, read=("hr/*",), write=SHOP), "it may read hr/*, and you may not"),
         (
             Agent("a", authority=10, read=SHOP, write=("hr/*",)),
             "it may write hr/*, and you may not",
@@ -56,9 +50,7 @@ def test_who_writes_unreviewed_is_beyond_a_giver_who_is_reviewed():
 
 
 def test_skills_count_for_one_of_another_team_unless_all_are_equal():
-    skilled = Agent(
-        "a", authority=10, read=SHOP, write=SHOP, skills=(Skill("web", 60, SHOP),)
-    )
+    skilled = Agent("a", authority=10, read=SHOP, write=SHOP, skills=(Skill("web", 60, SHOP),))
     why = "it has authority 60, and you have 40"
     assert bounds.beyond(LEAD, skilled) == why
     assert bounds.beyond(LEAD, skilled, flat=True) == ""

@@ -44,9 +44,7 @@ def test_an_explicit_intent_is_the_key_whatever_the_words():
     assert key("one", agent="a", intent="Landing page") == key(
         "two", agent="b", intent="landing  page"
     )
-    assert key(intent="landing page", project="a") != key(
-        intent="landing page", project="b"
-    )
+    assert key(intent="landing page", project="a") != key(intent="landing page", project="b")
 
 
 def test_parts_cannot_run_together():

@@ -20,9 +20,7 @@ def runs():
 
 
 def begun(runs, id="eng-1", parent=None, **task):
-    return runs.begin(
-        id, Task("Build it.", "eng", **task), ENGINEER, "one", parent, None
-    )
+    return runs.begin(id, Task("Build it.", "eng", **task), ENGINEER, "one", parent, None)
 
 
 def test_a_name_is_the_same_for_ever():

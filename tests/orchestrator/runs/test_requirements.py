@@ -42,9 +42,7 @@ def look_up(page: int) -> str:
 
 
 def signed(*functions):
-    return requirements.signatures(
-        tool_of(each, name="look").tool for each in functions
-    )
+    return requirements.signatures(tool_of(each, name="look").tool for each in functions)
 
 
 def offer(env=None, given=None, tools=(), engines=None):
@@ -82,11 +80,7 @@ def test_tools_are_needed_by_name_and_schema(there, here, lacking):
     assert lacks(offer(tools=there), offer(tools=here), "scripted") == lacking
 
 
-GATEWAY = {
-    "kind": "openai-chat",
-    "base_url": "http://me:secret@gateway:8080/v1",
-    "model": "m",
-}
+GATEWAY = {"kind": "openai-chat", "base_url": "http://me:secret@gateway:8080/v1", "model": "m"}
 OTHERS = {"kind": "openai-chat", "base_url": "http://gateway:9090/v1", "model": "n"}
 PAID = {"kind": "anthropic", "api_key": "secret"}
 OWN_ENV = {"kind": "claude-code", "env": {"ANTHROPIC_API_KEY": "secret"}}
@@ -98,28 +92,13 @@ OWN_ENV = {"kind": "claude-code", "env": {"ANTHROPIC_API_KEY": "secret"}}
         ("scripted", {}, {}, ()),
         ("anthropic", {"env": KEY}, {"env": {"ANTHROPIC_API_KEY": "another"}}, ()),
         ("anthropic", {"env": KEY}, {"env": {"ANTHROPIC_AUTH_TOKEN": "t"}}, ()),
-        (
-            "anthropic",
-            {"env": KEY},
-            {"env": {"ANTHROPIC_API_KEY": ""}},
-            ("key ANTHROPIC_API_KEY",),
-        ),
+        ("anthropic", {"env": KEY}, {"env": {"ANTHROPIC_API_KEY": ""}}, ("key ANTHROPIC_API_KEY",)),
         ("anthropic", {}, {}, ()),  # it had none
         ("anthropic", {"env": KEY}, {"engines": {"anthropic": PAID}}, ()),
         ("mine", {"engines": {"mine": PAID}}, {"engines": {"mine": PAID}}, ()),
         ("mine", {"engines": {"mine": GATEWAY}}, {"engines": {"mine": OTHERS}}, ()),
-        (
-            "mine",
-            {"engines": {"mine": GATEWAY}},
-            {},
-            ("engine mine of the kind openai-chat",),
-        ),
-        (
-            "mine",
-            {"engines": {"mine": GATEWAY}},
-            {"engines": {"mine": "x"}},
-            ("engine mine",),
-        ),
+        ("mine", {"engines": {"mine": GATEWAY}}, {}, ("engine mine of the kind openai-chat",)),
+        ("mine", {"engines": {"mine": GATEWAY}}, {"engines": {"mine": "x"}}, ("engine mine",)),
         (
             "openai-chat",
             {"env": {"OPENAI_BASE_URL": "http://localhost:1/v1"}},
@@ -132,12 +111,7 @@ OWN_ENV = {"kind": "claude-code", "env": {"ANTHROPIC_API_KEY": "secret"}}
             {"env": {"OPENAI_BASE_URL": "http://localhost:1/v1"}},
             ("engine openai-chat at the address of its provider",),
         ),
-        (
-            "openai-chat",
-            {"env": {"OPENAI_BASE_URL": "http://[not"}},
-            {},
-            (),
-        ),  # no address at all
+        ("openai-chat", {"env": {"OPENAI_BASE_URL": "http://[not"}}, {}, ()),  # no address at all
         ("claude-code", {"env": KEY}, {"env": KEY}, ()),
         ("claude-code", {"env": KEY}, {"engines": {"claude-code": OWN_ENV}}, ()),
         ("claude-code", {"env": KEY}, {}, ("key ANTHROPIC_API_KEY",)),
@@ -154,9 +128,7 @@ def test_a_client_needs_its_program(tmp_path):
     here = offer(env={"PATH": str(tmp_path / "other")})
     assert lacks(there, there, "claude-code") == ()
     assert lacks(there, here, "claude-code") == ("program claude",)
-    mine = {
-        "mine": {"kind": "process", "command": [sys.executable, "-c", "--key=secret"]}
-    }
+    mine = {"mine": {"kind": "process", "command": [sys.executable, "-c", "--key=secret"]}}
     assert lacks(offer(engines=mine), offer(engines=mine), "mine") == ()
 
 
@@ -190,9 +162,7 @@ def test_one_that_was_given_stands_in_for_one_of_its_kind(monkeypatch):
     assert lacks(offer(), offer(given={"scripted": Other()}), "scripted") == (
         "engine scripted of the kind scripted",
     )
-    assert (
-        lacks(offer(), offer(given={"claude-code": ClaudeCode()}), "claude-code") == ()
-    )
+    assert lacks(offer(), offer(given={"claude-code": ClaudeCode()}), "claude-code") == ()
     # it takes its key from the environment
     begun = offer(env=KEY, given={"anthropic": Anthropic()})
     assert lacks(begun, offer(given={"anthropic": Anthropic()}), "anthropic") == (
@@ -208,16 +178,11 @@ def test_no_secret_is_recorded():
         "d": {"kind": "process", "command": "agent --key=secret"},
     }
     record = json.dumps(
-        requirements.record(
-            (*engines, "anthropic"), offer(env=KEY, engines=engines), tools=True
-        )
+        requirements.record((*engines, "anthropic"), offer(env=KEY, engines=engines), tools=True)
     )
     assert "secret" not in record
     assert requirements.sha256(b"secret")[:8] not in record
-    assert json.loads(record)["engines"]["a"] == {
-        "kind": "openai-chat",
-        "host": "gateway",
-    }
+    assert json.loads(record)["engines"]["a"] == {"kind": "openai-chat", "host": "gateway"}
     assert json.loads(record)["engines"]["anthropic"] == {
         "kind": "anthropic",
         "key": "ANTHROPIC_API_KEY",
@@ -231,18 +196,16 @@ def test_whoever_is_above_waits_too():
         {"run": "low", "parent": "mid"},
         {"run": "by", "parent": "top"},
     ]
-    found = requirements.waiting(
-        runs, lambda run: ("tool x()",) if run["run"] == "low" else ()
-    )
+    found = requirements.waiting(runs, lambda run: ("tool x()",) if run["run"] == "low" else ())
     own = "waits for its own program: tool x()"
     assert found == {
         "low": own,
         "mid": f"waits for low, which {own}",
         "top": f"waits for low, which {own}",
     }
-    assert requirements.waiting(
-        runs, lambda run: ("tool x()",) if run["run"] == "top" else ()
-    ) == {"top": own}
+    assert requirements.waiting(runs, lambda run: ("tool x()",) if run["run"] == "top" else ()) == {
+        "top": own
+    }
     assert requirements.waiting(runs[2:], lambda run: ("tool x()",)).keys() == {
         "low",
         "by",
@@ -253,11 +216,7 @@ def test_whoever_is_above_waits_too():
 
 
 def busy(seen):
-    return (
-        Move("", (("look", {"page": "a"}),))
-        if seen.turn == 0
-        else Move("never", takes=100_000)
-    )
+    return Move("", (("look", {"page": "a"}),)) if seen.turn == 0 else Move("never", takes=100_000)
 
 
 def left(here, **options):
@@ -289,12 +248,8 @@ def test_a_run_is_left_alone_where_its_tools_are_not(world):
 def test_what_is_left_alone_counts_for_no_limit(world):
     here = world(busy, tools=[look])
     run = here.dies("Work", "eng-a", after=10)
-    with Supervisor(
-        here.mem, engine=Scripted(lambda seen: "Done."), seed=8, inline=True
-    ) as other:
-        other.run_store.costs.policy = other.run_store.costs.policy._replace(
-            day=Limits(live=1)
-        )
+    with Supervisor(here.mem, engine=Scripted(lambda seen: "Done."), seed=8, inline=True) as other:
+        other.run_store.costs.policy = other.run_store.costs.policy._replace(day=Limits(live=1))
         assert here.time.run(other.spawn(Task("Something else", "eng-b"))).done
     assert (here.known(run).running, here.known(run).epoch) == (True, 1)
 
@@ -333,9 +288,7 @@ def test_a_run_is_offered_what_it_was_begun_with(world):
     """Who goes on with it may have more."""
     here = world(lambda seen: Move("never", takes=100_000), memory_tools="never")
     here.dies("Work", "eng-a", after=10)
-    (result,) = here.resumed(
-        lambda seen: str([tool.name for tool in seen.tools]), tools=[look]
-    )
+    (result,) = here.resumed(lambda seen: str([tool.name for tool in seen.tools]), tools=[look])
     assert result.text == "[]"
 
 
@@ -378,11 +331,7 @@ class Client(Scripted):
 def lead(seen):
     if seen.turn == 0:
         return Move("", (("spawn_agent", {"agent": "eng-a", "task": "A part"}),))
-    return (
-        Move("", (("wait", {}),))
-        if seen.turn == 1
-        else f"Heard: {'A is done' in seen.text}"
-    )
+    return Move("", (("wait", {}),)) if seen.turn == 1 else f"Heard: {'A is done' in seen.text}"
 
 
 @pytest.fixture
@@ -413,10 +362,7 @@ def test_a_child_goes_on_while_its_parent_waits(family):
                 return [(await other.result(run)).status for run in taken], left
 
         statuses, waits = here.time.run(once())
-    assert (statuses, waits) == (
-        ["done"],
-        {top: "waits for its own program: tool look(page)"},
-    )
+    assert (statuses, waits) == (["done"], {top: "waits for its own program: tool look(page)"})
     (result,) = here.resumed(lead, tools=[look])
     assert (result.run, result.text) == (top, "Heard: True")
 
@@ -428,9 +374,7 @@ def test_a_parent_waits_with_its_child(family):
     here, top, child = family()
     own = "waits for its own program: engine client, which its program made"
     assert left(here) == {child: own, top: f"waits for {child}, which {own}"}
-    results = here.resumed(
-        Scripted(lead), engines={"client": Client(lambda seen: "A is done.")}
-    )
+    results = here.resumed(Scripted(lead), engines={"client": Client(lambda seen: "A is done.")})
     assert [(result.run, result.text) for result in results] == [
         (top, "Heard: True"),
         (child, "A is done."),
@@ -465,9 +409,7 @@ def test_below_a_run_others_are_begun_as_by_its_own_program(world):
     here = world(Scripted(lambda seen: Move("never", takes=100_000)), model="m")
     top = here.dies("All of it", "lead", after=10)
     given = {"scripted": Scripted(lead)}
-    results = here.resumed(
-        Other(lambda seen: "I am another."), engines=given, model="n"
-    )
+    results = here.resumed(Other(lambda seen: "I am another."), engines=given, model="n")
     assert [result.run for result in results] == [top]
     (child,) = here.supervisor.run_store.runs.children(top)
     assert (child.fields["engine"], child.fields["model"]) == ("scripted", "m")
@@ -485,9 +427,7 @@ def test_a_run_of_an_older_version_goes_on_where_its_work_is_asked_for(world):
         "eng-a-older", task, run_store.agent("eng-a"), "gone", None, None, **about
     )
     assert run.needs is None
-    assert left(here) == {
-        run.id: f"waits for its own program: {requirements.UNRECORDED}"
-    }
+    assert left(here) == {run.id: f"waits for its own program: {requirements.UNRECORDED}"}
     result = here.spawn("Work", "eng-a")
     assert (result.run, result.status, result.repeated) == (run.id, "done", "")
 
@@ -534,21 +474,14 @@ def test_with_the_same_templates_again_it_goes_on(world):
 def test_resume_returns_what_came_of_what_it_went_on_with(world):
     here = world(busy, tools=[look])
     run = here.dies("Work", "eng-a", after=10)
-    with Supervisor(
-        here.mem, engine=Scripted(lambda seen: "Done."), tools=[look]
-    ) as other:
-        assert [(result.run, result.status) for result in other.resume()] == [
-            (run, "done")
-        ]
+    with Supervisor(here.mem, engine=Scripted(lambda seen: "Done."), tools=[look]) as other:
+        assert [(result.run, result.status) for result in other.resume()] == [(run, "done")]
         assert other.resume() == []
 
 
 @pytest.mark.parametrize(
     ("act", "instead"),
-    [
-        ("run", r"await supervisor\.spawn\(task\)"),
-        ("resume", r"await supervisor\.take_over\(\)"),
-    ],
+    [("run", r"await supervisor\.spawn\(task\)"), ("resume", r"await supervisor\.take_over\(\)")],
 )
 def test_in_a_coroutine_they_say_what_to_write(tmp_path, act, instead):
     async def main(supervisor):
@@ -570,9 +503,7 @@ class Keyless(Keyed):
     own_key = False
 
 
-@pytest.mark.parametrize(
-    ("engine", "key"), [(Keyed(), None), (Keyless(), "ANTHROPIC_API_KEY")]
-)
+@pytest.mark.parametrize(("engine", "key"), [(Keyed(), None), (Keyless(), "ANTHROPIC_API_KEY")])
 def test_the_key_of_an_engine_that_a_program_made_is_its_own_affair(engine, key):
     """Unless it says that it takes it from the environment."""
     begun = offer(env=KEY, given={"mine": engine})

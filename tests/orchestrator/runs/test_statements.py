@@ -205,9 +205,7 @@ def test_what_states_the_value_of_the_subject_is_given(answered, note):
         ("retry limit", "5", False),
     ],
 )
-def test_an_entry_whose_topic_is_the_subject_has_to_have_a_value(
-    answered, topic, body, given
-):
+def test_an_entry_whose_topic_is_the_subject_has_to_have_a_value(answered, topic, body, given):
     made, _ = answered(body, topic)
     assert made is not given
 

@@ -16,10 +16,7 @@ OUTPUT = "runs/eng-1/output.md"
             Outcome("done", "# Report\n\nIt works.\n\nMore."),
             Note("Done: It works.", "status/shop", "info", "ended", OUTPUT),
         ),
-        (
-            Outcome("done", ""),
-            Note("Done: nothing was said", "status/shop", "info", "ended"),
-        ),
+        (Outcome("done", ""), Note("Done: nothing was said", "status/shop", "info", "ended")),
         (
             Outcome("blocked", "I ask.", "Which key?"),
             Note("Blocked: Which key?", "blockers/shop", "critical", "blocked", OUTPUT),
@@ -30,13 +27,7 @@ OUTPUT = "runs/eng-1/output.md"
         ),
         (
             Outcome("blocked", "A part waits.", "its run", "syn-1", below=("eng-2",)),
-            Note(
-                "Blocked: its run; so far: A part waits.",
-                "status/shop",
-                "info",
-                "ended",
-                OUTPUT,
-            ),
+            Note("Blocked: its run; so far: A part waits.", "status/shop", "info", "ended", OUTPUT),
         ),
         (
             Outcome("timeout", "Half.", "an hour is over"),
@@ -109,9 +100,7 @@ def test_a_parent_is_given_four_thousand_characters_of_a_result():
     whole = Result("done", "x" * 4_000, "eng-1")
     assert writeback.for_parent(whole) == whole.text
     longer = whole._replace(text="x" * 4_000 + "y")
-    assert writeback.for_parent(longer) == (
-        f"{'x' * 4_000}\n… (all of it: runs/eng-1/output.md)"
-    )
+    assert writeback.for_parent(longer) == (f"{'x' * 4_000}\n… (all of it: runs/eng-1/output.md)")
 
 
 @pytest.mark.parametrize(
@@ -119,17 +108,9 @@ def test_a_parent_is_given_four_thousand_characters_of_a_result():
     [
         (Result("done", "All.", "eng-1", why="late"), "All."),
         (Result("failed", "Half.", "eng-1", why="no key"), "no key\n\nHalf."),
+        (Result("failed", "There is no\n key.", "eng-1", why="no key"), "There is no\n key."),
         (
-            Result("failed", "There is no\n key.", "eng-1", why="no key"),
-            "There is no\n key.",
-        ),
-        (
-            Result(
-                "failed",
-                "I tried, but there is\nno  key for it.",
-                "eng-1",
-                why="no key",
-            ),
+            Result("failed", "I tried, but there is\nno  key for it.", "eng-1", why="no key"),
             "I tried, but there is\nno  key for it.",
         ),
         (Result("failed", "", "eng-1", why="no key"), "no key"),

@@ -65,16 +65,12 @@ def fill(hire):
 def have_worked(office):
     office.begin("lead-1", agent="lead", task="Build it")
     office.prompt("lead-1", agent="lead")
-    office.turn(
-        "lead-1", 1, "", [("c1", "spawn_agent", {"agent": "eng-a"})], agent="lead"
-    )
+    office.turn("lead-1", 1, "", [("c1", "spawn_agent", {"agent": "eng-a"})], agent="lead")
     office.begin("eng-1", parent="lead-1", root="lead-1", task="The API")
     office.prompt("eng-1", ["syn-2026-01-01-001"])
     office.turn("eng-1", 1, "It is there.")
     office.end("eng-1", summary="It is there.")
-    office.begin(
-        "eng-2", agent="eng-b", parent="lead-1", root="lead-1", task="The page"
-    )
+    office.begin("eng-2", agent="eng-b", parent="lead-1", root="lead-1", task="The page")
     office.turn("eng-2", 0, "I begin.", agent="eng-b")
 
 

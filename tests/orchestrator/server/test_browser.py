@@ -32,9 +32,7 @@ def check(worked, browser, looks):
     worked.office.begin("long-" + "x" * 60, task=long * 4, project=long)
     asks = worked.memory.as_agent("eng-a")
     asks.append(f"May we {long}? " * 3, "status/web", to="agent:operator")
-    asks.append(
-        "Which port do the pages of users have?", "status/web", to="agent:operator"
-    )
+    asks.append("Which port do the pages of users have?", "status/web", to="agent:operator")
     axe, options = Axe(), {"resultTypes": ["violations"]}
     for (width, theme), pages in looks.items():
         wrong, window = {}, dashboard.Window(browser, worked, width=width, theme=theme)
@@ -61,9 +59,7 @@ def test_every_page_of_runs_lies_well(worked, browser):
 
 @pytest.mark.soak
 @pytest.mark.parametrize("look", dashboard.LOOKS, ids=str)
-def test_every_page_of_runs_lies_well_at_each_width_in_each_theme(
-    worked, browser, look
-):
+def test_every_page_of_runs_lies_well_at_each_width_in_each_theme(worked, browser, look):
     check(worked, browser, {look: PAGES})
 
 

@@ -122,10 +122,7 @@ def test_a_finished_run_is_asked_on_by_a_run_of_its_agent(root, up):
     done = orchestrator(root, "run", "--agent", "eng-a", "--engine", "scripted", "Hi")
     assert done.returncode == 0, done.stderr
     link = orchestrator(root, "open").stdout.strip()
-    with (
-        httpx2.Client(base_url=find(root).address) as browser,
-        synapse.open(root) as memory,
-    ):
+    with httpx2.Client(base_url=find(root).address) as browser, synapse.open(root) as memory:
         browser.post("/login", data={"code": link.partition("code=")[2]})
         with memory.store.snapshot() as snap:
             (first,) = snap.runs()

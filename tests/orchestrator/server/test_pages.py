@@ -191,9 +191,7 @@ def test_a_question_is_asked_again_unless_it_is_to_be_once(site, browser):
         begun.append(task)
         return Runs(site.memory.store).get("eng-1")
 
-    site.office.begin(
-        "eng-1", asked={"agent": "eng-a", "project": "web", "force": True}
-    )
+    site.office.begin("eng-1", asked={"agent": "eng-a", "project": "web", "force": True})
     site.office.end("eng-1")
     site.app.state.begin = begin
     for more in ({}, {"once": "1"}):
@@ -252,9 +250,7 @@ def test_what_asks_a_run_on_is_bound_as_it_was(site):
     source = Source(site.memory.store, site.memory.store.root)
     task = question(source, find_run(source, "eng-1"), "Which port?")
     assert (task.max_usd, task.max_turns, task.max_tokens) == (0.5, 3, None)
-    assert (task.agent, task.project, task.intent, task.once) == (
-        *("eng-a", "web", None, False),
-    )
+    assert (task.agent, task.project, task.intent, task.once) == (*("eng-a", "web", None, False),)
     assert task.text.startswith("Which port?\n")
     assert "eng-1" in task.text
     other = question(source, find_run(source, "eng-2"), "Which port?")

@@ -122,11 +122,7 @@ def test_a_stop_is_written_once(worked, operator):
     for _ in range(3):
         answer = operator.post("/v1/runs/eng-2/stop", json={"reason": "enough"})
         assert answer.status_code == 202
-        assert answer.json() == {
-            "stopped": "eng-2",
-            "reason": "enough",
-            "orphaned": False,
-        }
+        assert answer.json() == {"stopped": "eng-2", "reason": "enough", "orphaned": False}
     assert [record.fields["reason"] for record in stops()] == ["enough"]
     assert operator.post("/v1/runs/lead-1/stop").status_code == 202
     assert len(stops()) == 2

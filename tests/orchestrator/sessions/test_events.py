@@ -62,9 +62,7 @@ def test_a_cost_is_that_of_the_tree_so_far(world):
 def test_news_names_its_entries(world):
     def working(seen):
         return (
-            Move("", (("read", {"namespace": "api/*"}),), takes=1.0)
-            if seen.turn < 4
-            else "Done."
+            Move("", (("read", {"namespace": "api/*"}),), takes=1.0) if seen.turn < 4 else "Done."
         )
 
     events = []

@@ -72,9 +72,7 @@ def crowd(here, names, *, apart=0.0, project="web", **more):
                     Task(f"Look into it, {name}", name, project, **more)
                 )
 
-            return await asyncio.gather(
-                *(one(at, name) for at, name in enumerate(names))
-            )
+            return await asyncio.gather(*(one(at, name) for at, name in enumerate(names)))
 
     return here.time.run(all_of_it())
 
@@ -89,20 +87,14 @@ def results(here, namespace="status/web"):
 
 
 def claims(here):
-    return [
-        record.fields
-        for record in here.mem.store.log.since(0)
-        if record.kind == "claim"
-    ]
+    return [record.fields for record in here.mem.store.log.since(0) if record.kind == "claim"]
 
 
 @pytest.fixture
 def ground(world):
     def made(digging, script=None, tools=None, **more):
         tools = [digging.tool()] if tools is None else tools
-        return world(
-            Scripted(script or digs()), tools=tools, memory_tools="never", **more
-        )
+        return world(Scripted(script or digs()), tools=tools, memory_tools="never", **more)
 
     return made
 
@@ -132,9 +124,7 @@ def test_one_call_serves_twenty_agents_at_once(ground):
     assert counted.count({"given": 1, "waited": 1}) == 19
 
 
-def test_one_agent_works_at_it_in_several_calls_and_the_others_wait_without_a_turn(
-    ground,
-):
+def test_one_agent_works_at_it_in_several_calls_and_the_others_wait_without_a_turn(ground):
     digging = Digging(calls=5)
     here = ground(digging)
     found = crowd(here, engineers(here), apart=0.1)
@@ -179,9 +169,7 @@ def test_nothing_is_shared_of_a_tool_that_does_not_say_so(ground):
 
 def test_nothing_is_looked_up_where_the_policy_says_so(ground):
     digging = Digging()
-    here = ground(
-        digging, context=lambda agent, task, agent_memory, plan: Context(acts=False)
-    )
+    here = ground(digging, context=lambda agent, task, agent_memory, plan: Context(acts=False))
     crowd(here, ["eng-a", "eng-b"])
     assert len(digging.made) == 2
     assert (results(here), claims(here)) == ([], [])
@@ -209,13 +197,10 @@ def test_settings_that_cannot_be_meant_begin_no_run(ground):
 def test_files_that_name_no_argument_begin_no_run(ground, is_of_task):
     tools = {"investigate": {"files": ["subjct"]}}
     here = ground(
-        Digging(),
-        settings="" if is_of_task else "tools: {investigate: {files: [subjct]}}\n",
+        Digging(), settings="" if is_of_task else "tools: {investigate: {files: [subjct]}}\n"
     )
     more = {"tools": tools} if is_of_task else {}
-    with pytest.raises(
-        InvalidEntry, match="investigate: files names subjct; it takes subject"
-    ):
+    with pytest.raises(InvalidEntry, match="investigate: files names subjct; it takes subject"):
         here.spawn("Look into it", "eng-a", "web", **more)
     assert here.supervisor.run_store.runs.all() == []
 
@@ -308,11 +293,7 @@ def test_two_calls_of_one_turn_are_given_the_same(ground):
     crowd(here, ["eng-a"])
 
     def twice(seen):
-        return (
-            "Done."
-            if seen.turn
-            else Move("", (("investigate", {"subject": SUBJECT}),) * 2)
-        )
+        return "Done." if seen.turn else Move("", (("investigate", {"subject": SUBJECT}),) * 2)
 
     here.supervisor.engines["scripted"].script = twice
     (two,) = crowd(here, ["eng-b"])
@@ -335,15 +316,9 @@ def test_an_entry_that_has_what_a_call_asks_for_is_given(ground):
 
 
 @pytest.mark.parametrize(
-    ("author", "priority", "given"),
-    [
-        ("eng-a", "important", "57"),
-        ("boss", "info", "58"),
-    ],
+    ("author", "priority", "given"), [("eng-a", "important", "57"), ("boss", "info", "58")]
 )
-def test_what_a_tool_gave_comes_before_what_equals_note_of_it(
-    ground, author, priority, given
-):
+def test_what_a_tool_gave_comes_before_what_equals_note_of_it(ground, author, priority, given):
     here = ground(Digging())
     crowd(here, ["eng-a"])
     note = FOUND.replace("57", "58")
@@ -359,16 +334,8 @@ WHOLE = "Which service is it: service 3. What is its retry limit in seconds?"
 @pytest.mark.parametrize(
     ("subject", "body", "more"),
     [
-        (
-            WHOLE,
-            "The service 3 team meets in Berlin; which service is next, nobody knows.",
-            {},
-        ),
-        (
-            SUBJECT,
-            "I am looking into the retry limit of service 3, nothing known so far.",
-            {},
-        ),
+        (WHOLE, "The service 3 team meets in Berlin; which service is next, nobody knows.", {}),
+        (SUBJECT, "I am looking into the retry limit of service 3, nothing known so far.", {}),
         (SUBJECT, "Alice shall ask on Monday for the retry limit of service 3.", {}),
         (
             SUBJECT,
@@ -397,15 +364,11 @@ def test_a_number_among_the_arguments_has_to_be_in_an_entry(ground):
 
     def play(seen):
         return (
-            "Done."
-            if seen.turn
-            else Move("", (("limit", {"service": 3, "what": "retry limit"}),))
+            "Done." if seen.turn else Move("", (("limit", {"service": 3, "what": "retry limit"}),))
         )
 
     here = ground(None, play, [tool_of(limit, shares=True)])
-    here.mem.as_agent("boss").append(
-        "The retry limit of service 5 is 9.", "projects/web"
-    )
+    here.mem.as_agent("boss").append("The retry limit of service 5 is 9.", "projects/web")
     crowd(here, ["eng-a"])
     assert asked == [3]
 
@@ -414,11 +377,7 @@ def test_what_is_critical_is_told_whole_though_a_call_asks_for_it(ground):
     """It comes while another call goes on, and one of the same turn asks for what stands in it."""
     stop = "From now on nobody may write to the ledger."
     body = "\n".join(
-        (
-            FOUND,
-            *(f"A line, number {n}, about nothing at all." for n in range(60)),
-            stop,
-        )
+        (FOUND, *(f"A line, number {n}, about nothing at all." for n in range(60)), stop)
     )
 
     async def slow() -> str:
@@ -429,11 +388,7 @@ def test_what_is_critical_is_told_whole_though_a_call_asks_for_it(ground):
     def play(seen):
         calls = (("slow", {}), ("investigate", {"subject": SUBJECT}))
         return (
-            Move("", calls)
-            if seen.turn == 0
-            else Move("", calls[:1])
-            if seen.turn < 3
-            else "Done."
+            Move("", calls) if seen.turn == 0 else Move("", calls[:1]) if seen.turn < 3 else "Done."
         )
 
     here = ground(None, play, [tool_of(slow), Digging().tool()])
@@ -442,11 +397,7 @@ def test_what_is_critical_is_told_whole_though_a_call_asks_for_it(ground):
     ).run
     recorded = steps.read(here.folder(run).lines("steps.jsonl"))
     assert (
-        sum(
-            stop in step.fields["text"]
-            for step in recorded
-            if step.kind in ("message", "result")
-        )
+        sum(stop in step.fields["text"] for step in recorded if step.kind in ("message", "result"))
         == 1
     )
 
@@ -485,9 +436,7 @@ def test_two_that_wait_for_each_other_do_not(ground):
     digging = Digging(calls=2, seconds=1.0)
 
     def play(seen):
-        mine, other = (
-            ("a", "b") if "eng-a" in seen.system.split("\n")[0] else ("b", "a")
-        )
+        mine, other = ("a", "b") if "eng-a" in seen.system.split("\n")[0] else ("b", "a")
         asks = [mine, other, other, mine]
         if seen.turn < len(asks):
             return Move("", (("investigate", {"subject": asks[seen.turn]}),), takes=1)
@@ -545,9 +494,7 @@ def test_a_run_that_is_stopped_while_it_waits_ends_at_once(ground):
 def test_who_may_not_read_the_result_makes_its_own_call(ground):
     digging = Digging()
     here = ground(digging)
-    here.mem.register(
-        synapse.Agent("stranger", read=("api/*",), write=("status/elsewhere/*",))
-    )
+    here.mem.register(synapse.Agent("stranger", read=("api/*",), write=("status/elsewhere/*",)))
     crowd(here, ["eng-a"])
     (other,) = crowd(here, ["stranger"], project="elsewhere")
     assert len(digging.made) == 2
@@ -557,9 +504,7 @@ def test_who_may_not_read_the_result_makes_its_own_call(ground):
 def test_who_may_not_read_the_result_does_not_wait_for_it(ground):
     digging = Digging(seconds=50)
     here = ground(digging)
-    here.mem.register(
-        synapse.Agent("stranger", read=("api/*",), write=("status/elsewhere/*",))
-    )
+    here.mem.register(synapse.Agent("stranger", read=("api/*",), write=("status/elsewhere/*",)))
 
     async def all_of_it():
         async with here.supervisor:
@@ -591,9 +536,7 @@ def test_an_entry_that_only_looks_like_a_result_is_none(ground):
     digging = Digging()
     here = ground(digging)
     lie = f"investigate(subject={SUBJECT}): The retry limit of service 3 is 13."
-    here.mem.as_agent("eng-b").append(
-        lie, "status/web", topic=f"investigate: subject={SUBJECT}"
-    )
+    here.mem.as_agent("eng-b").append(lie, "status/web", topic=f"investigate: subject={SUBJECT}")
     (result,) = crowd(here, ["eng-a"])
     assert len(digging.made) == 1
     assert "13" not in result.text
@@ -671,9 +614,7 @@ def test_a_result_is_stale_once_a_file_that_it_read_has_changed(ground, tmp_path
     assert len(made) == 4
 
 
-def test_the_same_path_in_two_work_trees_is_not_the_same_file(
-    ground, tmp_path, monkeypatch
-):
+def test_the_same_path_in_two_work_trees_is_not_the_same_file(ground, tmp_path, monkeypatch):
     """Also where it has the same text there: what else a tool reads beside it may differ."""
     made = []
 
@@ -696,19 +637,13 @@ def test_the_same_path_in_two_work_trees_is_not_the_same_file(
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
-def test_what_is_no_plain_file_holds_nobody_up_and_shares_nothing(
-    ground, tmp_path, make
-):
+def test_what_is_no_plain_file_holds_nobody_up_and_shares_nothing(ground, tmp_path, make):
     path, read = tmp_path / "pipe", []
     make(path)
-    thread = threading.Thread(
-        target=lambda: read.append(digests((str(path),))), daemon=True
-    )
+    thread = threading.Thread(target=lambda: read.append(digests((str(path),))), daemon=True)
     thread.start()
     thread.join(5)
-    assert read == [None], (
-        "a pipe without a writer would be waited for, on the memory's thread"
-    )
+    assert read == [None], "a pipe without a writer would be waited for, on the memory's thread"
     digging = Digging()
     here = ground(digging, digs(str(path)), [digging.tool(Shares(files=("subject",)))])
     crowd(here, ["eng-a", "eng-b"])
@@ -727,9 +662,7 @@ def test_a_file_that_changes_meanwhile_shares_nothing(ground, tmp_path):
 
     tool = tool_of(investigate, shares=Shares(files=("subject",)))
     here = ground(None, digs(str(path), until="", most=1), [tool])
-    assert [
-        each.text for each in (*crowd(here, ["eng-a"]), *crowd(here, ["eng-b"]))
-    ] == [
+    assert [each.text for each in (*crowd(here, ["eng-a"]), *crowd(here, ["eng-b"]))] == [
         "one",
         "one!",
     ]
@@ -781,13 +714,9 @@ def test_news_of_what_it_is_finding_out_is_told_while_it_does(ground):
     said = []
 
     def says():
-        said.append(
-            here.mem.as_agent("boss").append(f"For now: {FOUND}", "projects/web")
-        )
+        said.append(here.mem.as_agent("boss").append(f"For now: {FOUND}", "projects/web"))
 
-    result = here.spawn(
-        "Look around", "eng-a", project="web", also=[here.later(9, says)]
-    )
+    result = here.spawn("Look around", "eng-a", project="web", also=[here.later(9, says)])
     recorded = steps.read(here.folder(result.run).lines("steps.jsonl"))
     told = [step.fields["ids"] for step in recorded if step.kind == "message"]
     assert told == [[said[0].id]]
@@ -807,9 +736,7 @@ def test_a_long_result_is_given_condensed_and_lies_whole_in_the_runs_folder(grou
     assert FOUND in two.text
     assert len(two.text) < 600
     where = entry.evidence.removeprefix("runs/")
-    assert here.supervisor.run_store.folder(here.run(one)).path.endswith(
-        where.partition("/")[0]
-    )
+    assert here.supervisor.run_store.folder(here.run(one)).path.endswith(where.partition("/")[0])
     with open(f"{here.mem.store.root}/runs/{where}", encoding="utf-8") as file:
         assert file.read() == LONG
 
@@ -819,10 +746,7 @@ def test_a_long_result_is_given_whole_where_that_is_declared(ground):
     here = ground(digging, tools=[digging.tool("whole")])
     _, two = crowd(here, ["eng-a", "eng-b"], apart=60)
     assert (
-        "".join(
-            f"  > {line}\n" if line else "  >\n"
-            for line in LONG.strip().split("\n")[1:]
-        )
+        "".join(f"  > {line}\n" if line else "  >\n" for line in LONG.strip().split("\n")[1:])
         in two.text
     )
 
@@ -836,9 +760,7 @@ def test_what_a_given_result_spared_is_counted_in_tokens(ground):
     taken = 2 * count("Not found yet.") + count(LONG)
     assert (one.spared_tokens, two.spared_tokens) == (0, taken - count(two.text))
     assert here.run(two).fields["spared_tokens"] == two.spared_tokens > 1_000
-    assert f"1 call of shared tools ({two.spared_tokens:,} tokens)" in describe_result(
-        two
-    )
+    assert f"1 call of shared tools ({two.spared_tokens:,} tokens)" in describe_result(two)
 
 
 # -- the record ------------------------------------------------------------------------------------
@@ -867,10 +789,7 @@ def test_threads_and_real_time_share_too(tmp_path):
     from orchestrator import Supervisor
 
     digging = Digging(seconds=2.0)
-    with (
-        synapse.init(str(tmp_path / "ws")) as mem,
-        synapse.open(str(tmp_path / "ws")) as other,
-    ):
+    with synapse.init(str(tmp_path / "ws")) as mem, synapse.open(str(tmp_path / "ws")) as other:
         for name in ("eng-a", "eng-b"):
             mem.register(synapse.Agent(name))
 
@@ -879,9 +798,7 @@ def test_threads_and_real_time_share_too(tmp_path):
                 first = asyncio.create_task(one.spawn(Task("Look", "eng-a", "web")))
                 while not digging.made:  # the first is at it
                     await asyncio.sleep(0.01)
-                return await asyncio.gather(
-                    first, two.spawn(Task("Look too", "eng-b", "web"))
-                )
+                return await asyncio.gather(first, two.spawn(Task("Look too", "eng-b", "web")))
 
         options = {"tools": [digging.tool()], "memory_tools": "never"}
         play = Scripted(digs(pause=0.0))
@@ -890,9 +807,6 @@ def test_threads_and_real_time_share_too(tmp_path):
             Supervisor(other, engine=play, **options) as two,
         ):
             found = asyncio.run(all_of_it(one, two))
-            assert two.run_store.known(found[1].run).fields["shares"] == {
-                "given": 1,
-                "waited": 1,
-            }
+            assert two.run_store.known(found[1].run).fields["shares"] == {"given": 1, "waited": 1}
     assert digging.made == [found[0].run]
     assert all(FOUND in result.text for result in found)

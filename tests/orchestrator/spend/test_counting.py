@@ -55,9 +55,7 @@ def counted(monkeypatch):
     """What the tokenizer was asked to encode."""
     asked = []
     monkeypatch.setattr(
-        tokens,
-        "_opened",
-        lambda _: (lambda text: asked.append(text) or text.split(), None),
+        tokens, "_opened", lambda _: (lambda text: asked.append(text) or text.split(), None)
     )
     return asked
 
@@ -76,11 +74,7 @@ def test_counts_kept_elsewhere_are_asked_first_and_given_new_ones(monkeypatch):
         stored=lambda keys: {key: below[key] for key in keys if key in below},
         keep=below.update,
     )
-    assert (
-        counter.count("known"),
-        counter.count("new one"),
-        counter.count("known"),
-    ) == (7, 2, 7)
+    assert (counter.count("known"), counter.count("new one"), counter.count("known")) == (7, 2, 7)
     assert asked == ["new one"]
     assert below[tokens.digest("new one")] == 2
 
@@ -99,12 +93,8 @@ def test_no_more_counts_are_kept_than_said(monkeypatch):
 def test_many_threads_count_the_same():
     counter = Counter("gpt-5", most=10)
     with ThreadPoolExecutor(8) as pool:
-        found = list(
-            pool.map(lambda n: counter.count(f"text number {n % 30}"), range(600))
-        )
-    assert found == [
-        Counter("gpt-5").count(f"text number {n % 30}") for n in range(600)
-    ]
+        found = list(pool.map(lambda n: counter.count(f"text number {n % 30}"), range(600)))
+    assert found == [Counter("gpt-5").count(f"text number {n % 30}") for n in range(600)]
 
 
 def test_without_a_tokenizer_reports_are_estimates_and_budgets_are_bounds(monkeypatch):
@@ -210,14 +200,7 @@ def test_any_number_of_processes_add_to_it(tmp_path):
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "",
-        "[]",
-        "{",
-        '{"m": 1}',
-        '{"m": {"reported": 1}}',
-        '{"m": {"reported": [], "counted": 2}}',
-    ],
+    ["", "[]", "{", '{"m": 1}', '{"m": {"reported": 1}}', '{"m": {"reported": [], "counted": 2}}'],
 )
 def test_a_damaged_file_is_learnt_again(tmp_path, text):
     ratios = Ratios(str(tmp_path))

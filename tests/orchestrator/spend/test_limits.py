@@ -38,10 +38,7 @@ def test_a_workspace_declares_its_own():
     policy = declared(DECLARED)
     assert policy.run == Limits(depth=2, children=16, turns=40, seconds=1_800)
     assert policy.tree == Limits(usd=5.5)
-    assert policy.departments == {
-        "frontend": Limits(tokens=100_000),
-        "*": Limits(tokens=50_000),
-    }
+    assert policy.departments == {"frontend": Limits(tokens=100_000), "*": Limits(tokens=50_000)}
     assert policy.day == Limits(usd=20, live=4)
 
 
@@ -92,9 +89,7 @@ def test_a_root_has_no_parent_and_some_no_department():
 def test_a_task_may_lower_what_holds_for_its_tree_but_not_raise_it():
     policy = Policy(tree=Limits(usd=5))
     trees = [
-        limits.scopes(
-            policy, run="a", root="a", department=None, at=AT, top=Limits(usd=usd)
-        )[1]
+        limits.scopes(policy, run="a", root="a", department=None, at=AT, top=Limits(usd=usd))[1]
         for usd in (9, 1)
     ]
     assert [scope.limits.usd for scope in trees] == [5, 1]
@@ -104,8 +99,7 @@ def test_depth_is_limited():
     limits.check_depth("a", 4, Limits(depth=4))
     limits.check_depth("a", 99, Limits())
     with pytest.raises(
-        LimitReached,
-        match="run:a is at its limit of depth: 4 allowed, 4 taken, 1 asked for",
+        LimitReached, match="run:a is at its limit of depth: 4 allowed, 4 taken, 1 asked for"
     ):
         limits.check_depth("a", 5, Limits(depth=4))
 
@@ -113,9 +107,7 @@ def test_depth_is_limited():
 def test_wall_time_is_limited():
     assert limits.time_left("a", Limits(seconds=60), AT, AT + 59_500_000) == 0.5
     assert limits.time_left("a", Limits(), AT, AT + 10**15) is None
-    with pytest.raises(
-        LimitReached, match=r"limit of seconds: 60\.0 s allowed, 60\.0 s taken"
-    ):
+    with pytest.raises(LimitReached, match=r"limit of seconds: 60\.0 s allowed, 60\.0 s taken"):
         limits.time_left("a", Limits(seconds=60), AT, AT + 60_000_000)
 
 
@@ -124,9 +116,7 @@ def test_a_model_without_a_price_is_refused_where_money_is_limited():
     bound = Scope("day:2026-01-31", Limits(usd=5))
     assert limits.check_price((free, bound), "m", 0.25) == 0.25
     assert limits.check_price((free,), "m", None) == 0
-    with pytest.raises(
-        Unpriced, match="price of m is not known; give it one under prices"
-    ):
+    with pytest.raises(Unpriced, match="price of m is not known; give it one under prices"):
         limits.check_price((free, bound), "m", None)
 
 
@@ -148,12 +138,7 @@ def test_a_model_without_a_price_is_refused_where_money_is_limited():
 def test_the_error_says_what_to_do(scope, limit, told):
     error = limits.reached(scope, limit, 5, spent=4.5, reserved=0.25, asked=1)
     assert (error.scope, error.limit, error.bound) == (scope, limit, 5)
-    assert (error.spent, error.reserved, error.asked, error.exit_code) == (
-        4.5,
-        0.25,
-        1,
-        8,
-    )
+    assert (error.spent, error.reserved, error.asked, error.exit_code) == (4.5, 0.25, 1, 8)
     with pytest.raises(LimitReached, match=told):
         raise error
 
@@ -169,23 +154,18 @@ def test_the_error_says_what_to_do(scope, limit, told):
     ],
 )
 def test_what_is_reserved_may_be_waited_for(spent, reserved, asked, waits):
-    error = limits.reached(
-        "run:a", "turns", 10, spent=spent, reserved=reserved, asked=asked
-    )
+    error = limits.reached("run:a", "turns", 10, spent=spent, reserved=reserved, asked=asked)
     assert error.waits is waits
 
 
 @pytest.mark.parametrize(
-    ("given", "bound"),
-    [("0", 0), ("0.0", 0), ("none", None), ("7", 7), ("1e3", 1000)],
+    ("given", "bound"), [("0", 0), ("0.0", 0), ("none", None), ("7", 7), ("1e3", 1000)]
 )
 def test_a_bound_is_a_number_or_none(given, bound):
     assert declared(f"limits: {{run: {{turns: {given}}}}}").run.turns == bound
 
 
-@pytest.mark.parametrize(
-    ("given", "bound"), [("0", 0), ("1.5", 1.5), ("2m", 120), ("none", None)]
-)
+@pytest.mark.parametrize(("given", "bound"), [("0", 0), ("1.5", 1.5), ("2m", 120), ("none", None)])
 def test_seconds_may_be_a_span(given, bound):
     assert declared(f"limits: {{run: {{seconds: {given}}}}}").run.seconds == bound
 

@@ -46,16 +46,10 @@ print(threading.active_count())
 
 def theirs(usage, model, provider):
     counts = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
-    counts |= {
-        "cache_read_tokens": usage.cached_tokens,
-        "cache_write_tokens": usage.written_tokens,
-    }
+    counts |= {"cache_read_tokens": usage.cached_tokens, "cache_write_tokens": usage.written_tokens}
     when = datetime.fromtimestamp(AT / 1e6, UTC)
     found = genai_prices.calc_price(
-        genai_prices.Usage(**counts),
-        model,
-        provider_id=provider,
-        genai_request_timestamp=when,
+        genai_prices.Usage(**counts), model, provider_id=provider, genai_request_timestamp=when
     )
     return float(found.total_price)
 
@@ -64,9 +58,7 @@ def theirs(usage, model, provider):
 @pytest.mark.parametrize("usage", USAGES)
 def test_costs_are_the_lists(model, provider, usage):
     price = prices.price(model, provider, at=AT)
-    assert prices.cost(price, usage) == pytest.approx(
-        theirs(usage, model, provider), abs=1e-12
-    )
+    assert prices.cost(price, usage) == pytest.approx(theirs(usage, model, provider), abs=1e-12)
     assert price.source == "list"
 
 
@@ -83,21 +75,14 @@ def test_no_call_costs_more_than_the_worst(model, provider, usage):
 def test_the_cache_has_prices_of_its_own():
     price = Price("m", Rate(3), Rate(15), Rate(0.3), Rate(3.75))
     assert prices.cost(price, Usage(1_000_000, 0)) == 3
-    assert prices.cost(
-        price, Usage(1_000_000, 0, cached_tokens=1_000_000)
-    ) == pytest.approx(0.3)
+    assert prices.cost(price, Usage(1_000_000, 0, cached_tokens=1_000_000)) == pytest.approx(0.3)
     assert prices.cost(price, Usage(1_000_000, 0, written_tokens=1_000_000)) == 3.75
     assert prices.worst(price, 1_000_000, 1_000_000) == 18.75
 
 
 def test_a_long_prompt_pays_its_tier_for_all_of_it():
     rate = Rate(3, ((200_000, 6), (500_000, 9)))
-    assert [rate.at(tokens) for tokens in (0, 200_000, 200_001, 500_001)] == [
-        3,
-        3,
-        6,
-        9,
-    ]
+    assert [rate.at(tokens) for tokens in (0, 200_000, 200_001, 500_001)] == [3, 3, 6, 9]
 
 
 @pytest.mark.parametrize(
@@ -124,17 +109,13 @@ def test_what_has_no_price_for_output_has_none():
 
 def test_a_price_for_each_request_is_paid_once_a_call():
     price = prices.price("sonar", provider="perplexity", at=AT)
-    listed = genai_prices.calc_price(
-        genai_prices.Usage(), "sonar", provider_id="perplexity"
-    )
+    listed = genai_prices.calc_price(genai_prices.Usage(), "sonar", provider_id="perplexity")
     assert listed.model_price.requests_kcount
     assert price.call * 1_000 == float(listed.model_price.requests_kcount)
 
 
 def test_each_kind_of_token_has_its_own_price():
-    price = prices.own(
-        "own", {"input": 1, "output": 10, "cached": 100, "written": 1000, "call": 5}
-    )
+    price = prices.own("own", {"input": 1, "output": 10, "cached": 100, "written": 1000, "call": 5})
     million = prices.MILLION
     usage = Usage(6 * million, 4 * million, million, 2 * million)
     assert prices.cost(price, usage) == 3 * 1 + 4 * 10 + 1 * 100 + 2 * 1000 + 5

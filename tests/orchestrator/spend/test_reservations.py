@@ -19,14 +19,7 @@ from orchestrator.runs.files import ledger
 from orchestrator.runs.files.folder import Folder
 from orchestrator.runs.files.ledger import Line, Segment
 from orchestrator.spend import reservations
-from orchestrator.spend.limits import (
-    Amount,
-    LimitReached,
-    Limits,
-    Policy,
-    Scope,
-    scopes,
-)
+from orchestrator.spend.limits import Amount, LimitReached, Limits, Policy, Scope, scopes
 from orchestrator.spend.reservations import Budget, Past, Standing
 from synapse.errors import StoreError
 
@@ -80,9 +73,7 @@ print(os.waitpid(child, 0)[1], budget.standing("run:a").reserved.turns)
 
 @pytest.fixture(params=["file", "memory"])
 def budget(request, tmp_path):
-    made = Budget(
-        str(tmp_path / "runs/spend.db") if request.param == "file" else ":memory:"
-    )
+    made = Budget(str(tmp_path / "runs/spend.db") if request.param == "file" else ":memory:")
     yield made
     made.close()
 
@@ -115,9 +106,7 @@ def test_what_is_asked_for_is_set_aside_and_what_was_used_is_counted(budget):
     kept = budget.reserve("a", "h", where, CALL)
     assert budget.standing("tree:a") == Standing(Amount(), CALL, 0, 0)
     assert budget.settle(kept, Amount(1, 900, 0.05, 1.25))
-    assert budget.standing("run:a") == Standing(
-        Amount(1, 900, 0.05, 1.25), Amount(), 0, 0
-    )
+    assert budget.standing("run:a") == Standing(Amount(1, 900, 0.05, 1.25), Amount(), 0, 0)
     assert budget.standing("tree:a") == budget.standing("run:a")
 
 
@@ -130,9 +119,7 @@ def test_what_was_used_beyond_its_reservation_shows(budget):
     kept = budget.reserve("a", "h", [scope(usd=0.1)], CALL)
     budget.settle(kept, CALL._replace(usd=0.3))
     assert budget.standing("run:a").spent.usd == 0.3
-    with pytest.raises(
-        LimitReached, match=r"\$0.1 allowed, \$0.3 taken, \$0.07 asked for"
-    ):
+    with pytest.raises(LimitReached, match=r"\$0.1 allowed, \$0.3 taken, \$0.07 asked for"):
         budget.reserve("a", "h", [scope(usd=0.1)], CALL)
 
 
@@ -141,20 +128,14 @@ def test_what_was_used_beyond_its_reservation_shows(budget):
     [("turns", 3), ("tokens", 3_500), ("usd", 0.27), ("seconds", 5.0)],
     ids=lambda value: str(value),
 )
-@pytest.mark.parametrize(
-    "name", ["run:a", "tree:a", "department:web", "day:2026-01-31"]
-)
+@pytest.mark.parametrize("name", ["run:a", "tree:a", "department:web", "day:2026-01-31"])
 def test_each_amount_is_limited_alone_in_each_scope(budget, name, limit, bound):
     where = [scope("run:z"), scope(name, **{limit: bound}), scope("workspace")]
     for _ in range(3):
         budget.reserve("a", "h", where, CALL)
     with pytest.raises(LimitReached) as caught:
         budget.reserve("a", "h", where, CALL)
-    assert (caught.value.scope, caught.value.limit, caught.value.bound) == (
-        name,
-        limit,
-        bound,
-    )
+    assert (caught.value.scope, caught.value.limit, caught.value.bound) == (name, limit, bound)
     assert budget.standing("run:z").reserved.turns == 3
 
 
@@ -181,9 +162,7 @@ def spawn_all(budget, policy, *, at_most=300):
         try:
             if policy.run.depth is not None and depth > policy.run.depth:
                 raise LimitReached(limit="depth")
-            budget.admit(
-                run, "h", scopes(policy, run=parent, root="r", department="web", at=AT)
-            )
+            budget.admit(run, "h", scopes(policy, run=parent, root="r", department="web", at=AT))
         except LimitReached as error:
             stopped.add(error.limit)
             continue
@@ -205,17 +184,11 @@ def spawn_all(budget, policy, *, at_most=300):
         ),
         (Policy(run=Limits(), day=Limits(children=33)), "children", 33),
         (Policy(run=Limits(), tree=Limits(live=12), day=Limits()), "live", 12),
-        (
-            Policy(run=Limits(), departments={"*": Limits(live=7)}, day=Limits()),
-            "live",
-            7,
-        ),
+        (Policy(run=Limits(), departments={"*": Limits(live=7)}, day=Limits()), "live", 7),
         (Policy(run=Limits(), day=Limits(live=30)), "live", 30),
     ],
 )
-def test_agents_that_always_spawn_are_stopped_by_each_limit_alone(
-    budget, policy, limit, begun
-):
+def test_agents_that_always_spawn_are_stopped_by_each_limit_alone(budget, policy, limit, begun):
     assert spawn_all(budget, policy) == (begun, {limit})
 
 
@@ -230,10 +203,7 @@ def test_a_live_run_makes_room_when_it_ends(budget):
         budget.admit("b", "h", where)
     budget.leave("a")
     budget.admit("b", "h", where)
-    assert (budget.standing("workspace").runs, budget.standing("workspace").live) == (
-        2,
-        1,
-    )
+    assert (budget.standing("workspace").runs, budget.standing("workspace").live) == (2, 1)
 
 
 def test_a_takeover_settles_what_was_in_flight_at_what_was_reserved(budget):
@@ -242,9 +212,7 @@ def test_a_takeover_settles_what_was_in_flight_at_what_was_reserved(budget):
     kept = budget.reserve("a", "old", where, CALL)
     budget.recover("a", "new", where)
     assert budget.standing("tree:a") == Standing(CALL, Amount(), 1, 1)
-    assert not budget.settle(kept, Amount(1, 9, 0.01)), (
-        "the stale process counts nothing twice"
-    )
+    assert not budget.settle(kept, Amount(1, 9, 0.01)), "the stale process counts nothing twice"
     assert budget.standing("tree:a").spent == CALL
     assert budget.lease_names() == {"new"}
 
@@ -262,13 +230,8 @@ def test_a_dead_supervisor_counts_no_more(budget):
 
 def test_threads_do_not_overspend(budget):
     assert overspend(
-        lambda usd: budget.reserve("a", "h", [scope(usd=1.0)], Amount(1, 0, usd)),
-        1.0,
-        0.07,
-    ) == (
-        0,
-        pytest.approx(0.98),
-    )
+        lambda usd: budget.reserve("a", "h", [scope(usd=1.0)], Amount(1, 0, usd)), 1.0, 0.07
+    ) == (0, pytest.approx(0.98))
 
 
 def test_the_check_catches_a_naive_budget():
@@ -289,10 +252,7 @@ def test_processes_do_not_overspend(tmp_path):
     command = [sys.executable, "-c", RESERVER, path]
     made = [
         subprocess.Popen(
-            [*command, f"r{n}"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
+            [*command, f"r{n}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         for n in range(RESERVERS)
     ]
@@ -342,40 +302,15 @@ def test_a_child_of_a_fork_has_a_connection_of_its_own(tmp_path):
 
 def test_a_missing_file_is_made_again_from_the_ledgers(tmp_path):
     policy = Policy()
-    runs = [
-        Past("a", None, "a", None, AT),
-        Past("b", "a", "a", "web", AT, lease_name="h"),
-    ]
+    runs = [Past("a", None, "a", None, AT), Past("b", "a", "a", "web", AT, lease_name="h")]
     lines = [
-        Line(
-            "b",
-            0,
-            "e",
-            "m",
-            "o200k",
-            "exact",
-            (Segment("task", 9),),
-            (),
-            Usage(90, 10, 5),
-            0.5,
-        ),
-        Line(
-            "b",
-            1,
-            "e",
-            "m",
-            "o200k",
-            "exact",
-            (Segment("task", 9),),
-            (Segment("work_out", 3),),
-        ),
+        Line("b", 0, "e", "m", "o200k", "exact", (Segment("task", 9),), (), Usage(90, 10, 5), 0.5),
+        Line("b", 1, "e", "m", "o200k", "exact", (Segment("task", 9),), (Segment("work_out", 3),)),
     ]
     for line in lines:
         Folder(str(tmp_path), "b").make().record("ledger.jsonl", ledger.dump(line))
     path = str(tmp_path / "runs/spend.db")
-    budget = Budget(
-        path, policy=policy, refill=lambda: reservations.ledgers(str(tmp_path), runs)
-    )
+    budget = Budget(path, policy=policy, refill=lambda: reservations.ledgers(str(tmp_path), runs))
     spent = Amount(2, 112, 0.5)
     expected = {
         "run:b": Standing(spent, Amount(), 0, 0),

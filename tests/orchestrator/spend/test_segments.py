@@ -24,9 +24,7 @@ def test_only_the_memorys_tools_are_coordination():
     found = {segment.label: segment.tokens for segment in bill.sent(REQUEST, 0, len)}
     assert found["tool_schema"] > 0
     assert found["task"] > len("do it")
-    assert (
-        bill.sent(REQUEST._replace(tools=(tool("deploy"),)), 0, len)[1].label == "task"
-    )
+    assert bill.sent(REQUEST._replace(tools=(tool("deploy"),)), 0, len)[1].label == "task"
 
 
 def test_what_a_system_text_says_of_the_memory_is_coordination_at_every_turn():
@@ -46,21 +44,13 @@ def test_what_a_system_text_says_of_the_memory_is_coordination_at_every_turn():
     assert overhead([line]).coordination == sum(
         s.tokens for s in first if s.label not in ("system", "task")
     )
-    assert sum(s.tokens for s in first) == sum(
-        s.tokens for s in bill.sent(request, 0, len)
-    )
+    assert sum(s.tokens for s in first) == sum(s.tokens for s in bill.sent(request, 0, len))
 
 
 def test_what_was_sent_before_is_not_new():
-    said = Message(
-        "assistant", "I read", "work_out", (Call("a", "read", {"limit": 1}),)
-    )
+    said = Message("assistant", "I read", "work_out", (Call("a", "read", {"limit": 1}),))
     more = REQUEST._replace(
-        messages=(
-            *REQUEST.messages,
-            said,
-            Message("tool", "found", "capsule", answers="a"),
-        )
+        messages=(*REQUEST.messages, said, Message("tool", "found", "capsule", answers="a"))
     )
     found = labels(bill.sent(more, 2, len))
     assert ("history", False) in found
@@ -71,9 +61,7 @@ def test_what_was_sent_before_is_not_new():
 
 def test_a_sheet_counts_each_message_once_and_says_the_same():
     said = [
-        Message(
-            "assistant", f"turn {n}", "work_out", (Call("a", "read", {"limit": n}),)
-        )
+        Message("assistant", f"turn {n}", "work_out", (Call("a", "read", {"limit": n}),))
         for n in range(4)
     ]
     asked = []
@@ -88,26 +76,18 @@ def test_a_sheet_counts_each_message_once_and_says_the_same():
         assert sheet.sent(request, n and len(messages) - 2) == bill.sent(
             request, n and len(messages) - 2, len
         )
-        messages = (
-            *messages,
-            each,
-            Message("tool", f"found {n}", "capsule", answers="a"),
-        )
+        messages = (*messages, each, Message("tool", f"found {n}", "capsule", answers="a"))
     texts = [text for text in asked if text != REQUEST.system]
     assert len(texts) == len(REQUEST.tools) + len(REQUEST.messages) + 3 * 3, "each once"
     other = REQUEST._replace(
-        messages=(*messages[:3], Message("user", "no, do this", "task")),
-        tools=REQUEST.tools[:1],
+        messages=(*messages[:3], Message("user", "no, do this", "task")), tools=REQUEST.tools[:1]
     )
-    assert sheet.sent(other, 2) == bill.sent(other, 2, len), (
-        "counted anew from where it differs"
-    )
+    assert sheet.sent(other, 2) == bill.sent(other, 2, len), "counted anew from where it differs"
 
 
 def test_a_reply_is_counted_by_what_it_asks_for():
     reply = Turn(
-        "I read",
-        (Call("a", "read", {}), Call("b", "append", {}), Call("c", "deploy", {})),
+        "I read", (Call("a", "read", {}), Call("b", "append", {}), Call("c", "deploy", {}))
     )
     assert {label for label, _ in labels(bill.got(reply, "plan", len))} == {
         "plan",
@@ -125,10 +105,7 @@ def test_a_client_without_a_memory_is_told_again():
 
 
 def test_who_plans_and_what_tools_are_for():
-    assert [bill.said_label(role) for role in ("cto", "engineer")] == [
-        "plan",
-        "work_out",
-    ]
+    assert [bill.said_label(role) for role in ("cto", "engineer")] == ["plan", "work_out"]
     assert [bill.tool_label(name) for name in ("ack", "wait", "deploy")] == [
         "wake",
         "plan",

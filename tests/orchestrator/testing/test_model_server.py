@@ -29,14 +29,7 @@ RESPONSES = {
     "model": "m",
     "instructions": "You are.",
     "input": "## Your Task\n\nFix it",
-    "tools": [
-        {
-            "type": "function",
-            "name": "read",
-            "description": "Reads.",
-            "parameters": SCHEMA,
-        }
-    ],
+    "tools": [{"type": "function", "name": "read", "description": "Reads.", "parameters": SCHEMA}],
 }
 CHAT = {
     "model": "m",
@@ -55,11 +48,7 @@ GEMINI = {
     "systemInstruction": {"parts": [{"text": "You are."}]},
     "contents": [{"role": "user", "parts": [{"text": "## Your Task\n\nFix it"}]}],
     "tools": [
-        {
-            "functionDeclarations": [
-                {"name": "read", "description": "Reads.", "parameters": SCHEMA}
-            ]
-        }
+        {"functionDeclarations": [{"name": "read", "description": "Reads.", "parameters": SCHEMA}]}
     ],
 }
 FORMATS = {
@@ -90,11 +79,7 @@ def asked(server, path, body):
 
 def streamed(text):
     """The data of the events."""
-    lines = [
-        line.removeprefix("data: ")
-        for line in text.splitlines()
-        if line.startswith("data: ")
-    ]
+    lines = [line.removeprefix("data: ") for line in text.splitlines() if line.startswith("data: ")]
     return [json.loads(line) for line in lines if line != "[DONE]"]
 
 
@@ -104,10 +89,7 @@ def test_a_script_sees_the_same_in_every_format(path):
     with ModelServer(lambda found: seen.append(found) or "Done.", count=len) as server:
         asked(server, path, FORMATS[path])
     found = seen[0]
-    assert (found.system, [message.label for message in found.messages]) == (
-        "You are.",
-        ["task"],
-    )
+    assert (found.system, [message.label for message in found.messages]) == ("You are.", ["task"])
     assert [(tool.name, tool.description, tool.schema) for tool in found.tools] == [
         ("read", "Reads.", SCHEMA)
     ]
@@ -117,41 +99,27 @@ def test_every_format_calls_several_tools_streamed_or_not():
     arguments = [json.dumps(arguments) for _, arguments in CALLS.calls]
     with ModelServer(lambda seen: CALLS, count=len) as server:
         whole = asked(server, "/v1/messages", MESSAGES)
-        assert [part["type"] for part in whole["content"]] == [
-            "text",
-            "tool_use",
-            "tool_use",
-        ]
+        assert [part["type"] for part in whole["content"]] == ["text", "tool_use", "tool_use"]
         events = streamed(post(server, "/v1/messages", {**MESSAGES, "stream": True})[1])
         found = [
-            e["delta"].get("partial_json", "")
-            for e in events
-            if e["type"] == "content_block_delta"
+            e["delta"].get("partial_json", "") for e in events if e["type"] == "content_block_delta"
         ]
-        assert json.loads("".join(found).partition("}")[0] + "}") == json.loads(
-            arguments[0]
-        )
+        assert json.loads("".join(found).partition("}")[0] + "}") == json.loads(arguments[0])
         assert events[-1]["type"] == "message_stop"
 
         output = asked(server, "/v1/responses", RESPONSES)["output"]
         assert [json.loads(item["arguments"]) for item in output[1:]] == [
             json.loads(each) for each in arguments
         ]
-        events = streamed(
-            post(server, "/v1/responses", {**RESPONSES, "stream": True})[1]
-        )
+        events = streamed(post(server, "/v1/responses", {**RESPONSES, "stream": True})[1])
         again = events[-1]["response"]["output"]
         assert [item.get("arguments") for item in again] == [
             item.get("arguments") for item in output
         ]
-        assert [event["sequence_number"] for event in events] == list(
-            range(len(events))
-        )
+        assert [event["sequence_number"] for event in events] == list(range(len(events)))
 
         choice = asked(server, "/v1/chat/completions", CHAT)["choices"][0]
-        assert [
-            call["function"]["name"] for call in choice["message"]["tool_calls"]
-        ] == [
+        assert [call["function"]["name"] for call in choice["message"]["tool_calls"]] == [
             "read",
             "append",
         ]
@@ -168,9 +136,7 @@ def test_every_format_calls_several_tools_streamed_or_not():
             )
             == 2
         )
-        assert (
-            asked(server, path, GEMINI)[-1]["candidates"][0]["finishReason"] == "STOP"
-        )
+        assert asked(server, path, GEMINI)[-1]["candidates"][0]["finishReason"] == "STOP"
 
 
 @pytest.mark.parametrize("path", FORMATS)
@@ -178,8 +144,7 @@ def test_usage_is_what_was_sent_and_said(path):
     with ModelServer(lambda seen: "Done.", count=len) as server:
         found = asked(server, path, FORMATS[path])
     schema = json.dumps(
-        {"name": "read", "description": "Reads.", "schema": SCHEMA},
-        separators=(",", ":"),
+        {"name": "read", "description": "Reads.", "schema": SCHEMA}, separators=(",", ":")
     )
     sent = len(schema) + len("You are.") + len("## Your Task\n\nFix it")
     usage = found.get("usage") or found["usageMetadata"]
@@ -189,13 +154,8 @@ def test_usage_is_what_was_sent_and_said(path):
 def test_counting_says_what_using_it_takes():
     with ModelServer() as server:
         counted = asked(server, "/v1/messages/count_tokens", MESSAGES)["input_tokens"]
-        assert (
-            asked(server, "/v1/messages", MESSAGES)["usage"]["input_tokens"] == counted
-        )
-        assert (
-            asked(server, "/v1/responses/input_tokens", RESPONSES)["input_tokens"]
-            == counted
-        )
+        assert asked(server, "/v1/messages", MESSAGES)["usage"]["input_tokens"] == counted
+        assert asked(server, "/v1/responses/input_tokens", RESPONSES)["input_tokens"] == counted
         assert asked(
             server, "/v1beta/models/m:countTokens", {"generateContentRequest": GEMINI}
         ) == {"totalTokens": counted}
@@ -209,33 +169,17 @@ def test_a_namespaced_tool_is_called_by_its_name_and_its_namespace():
             "tools": [{"type": "function", "name": "read"}],
         }
     ]
-    with ModelServer(
-        lambda seen: Move("", ((seen.tools[0].name, {}),)), count=len
-    ) as server:
-        item = asked(server, "/v1/responses", {**RESPONSES, "tools": tools})["output"][
-            0
-        ]
+    with ModelServer(lambda seen: Move("", ((seen.tools[0].name, {}),)), count=len) as server:
+        item = asked(server, "/v1/responses", {**RESPONSES, "tools": tools})["output"][0]
         assert (item["namespace"], item["name"]) == ("mcp__synapse", "read")
-        said = {
-            "type": "function_call_output",
-            "call_id": item["call_id"],
-            "output": "nothing",
-        }
-        asked(
-            server,
-            "/v1/responses",
-            {**RESPONSES, "tools": tools, "input": [item, said]},
-        )
+        said = {"type": "function_call_output", "call_id": item["call_id"], "output": "nothing"}
+        asked(server, "/v1/responses", {**RESPONSES, "tools": tools, "input": [item, said]})
 
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_tool_that_stands_in_the_input_takes_a_text(stream):
     tools = [
-        {
-            "type": "namespace",
-            "name": "functions",
-            "tools": [{"type": "custom", "name": "exec"}],
-        }
+        {"type": "namespace", "name": "functions", "tools": [{"type": "custom", "name": "exec"}]}
     ]
     given = [{"type": "additional_tools", "role": "developer", "tools": tools}]
     script = "text(await tools.read({}))"
@@ -262,15 +206,9 @@ def test_a_tool_that_stands_in_the_input_takes_a_text(stream):
             "functions",
         )
         assert item["input"] == script
-        answer = {
-            "type": "custom_tool_call_output",
-            "call_id": item["call_id"],
-            "output": "42",
-        }
+        answer = {"type": "custom_tool_call_output", "call_id": item["call_id"], "output": "42"}
         last = asked(
-            server,
-            "/v1/responses",
-            {**asked_for, "stream": False, "input": [*given, item, answer]},
+            server, "/v1/responses", {**asked_for, "stream": False, "input": [*given, item, answer]}
         )
         assert last["output"][0]["content"][0]["text"] == "42"
 
@@ -281,11 +219,7 @@ def _items(stream):
         for line in stream.splitlines()
         if line.startswith("data: ")
     ]
-    return [
-        event["item"]
-        for event in events
-        if event["type"] == "response.output_item.done"
-    ]
+    return [event["item"] for event in events if event["type"] == "response.output_item.done"]
 
 
 def test_what_one_agent_writes_to_another_is_a_message():
@@ -295,12 +229,7 @@ def test_what_one_agent_writes_to_another_is_a_message():
     ]
     with ModelServer(lambda seen: seen.messages[-1].text, count=len) as server:
         given = [
-            {
-                "type": "agent_message",
-                "author": "lead",
-                "recipient": "reader",
-                "content": sealed,
-            }
+            {"type": "agent_message", "author": "lead", "recipient": "reader", "content": sealed}
         ]
         reply = asked(server, "/v1/responses", {"model": "m", "input": given})
     assert reply["output"][0]["content"][0]["text"] == "Payload:\nRead a."
@@ -311,29 +240,20 @@ def test_the_journal_has_whole_requests():
         body = {**CHAT, "messages": [{"role": "user", "content": "x" * 200_000}]}
         asked(server, "/v1/chat/completions", body)
         taken = server.journal[0]
-    assert (taken.path, taken.body, taken.headers["x-mine"]) == (
-        "/v1/chat/completions",
-        body,
-        "1",
-    )
+    assert (taken.path, taken.body, taken.headers["x-mine"]) == ("/v1/chat/completions", body, "1")
 
 
 @pytest.mark.parametrize("path", FORMATS)
 def test_a_fault_meets_one_request(path):
     with ModelServer(lambda seen: "Done.", count=len) as server:
-        server.fail(
-            Fault("status", 429, retry_after=2), Fault("context"), Fault("status", 529)
-        )
+        server.fail(Fault("status", 429, retry_after=2), Fault("context"), Fault("status", 529))
         found = [post(server, path, FORMATS[path]) for _ in range(4)]
     assert [status for status, _, _ in found] == [429, 400, 529, 200]
     assert found[0][2]["retry-after"] == "2"
 
 
 def test_a_fault_that_there_is_not_is_told():
-    with (
-        ModelServer(count=len) as server,
-        pytest.raises(ValueError, match="no fault 'drpo'"),
-    ):
+    with ModelServer(count=len) as server, pytest.raises(ValueError, match="no fault 'drpo'"):
         server.fail(Fault("drpo"))
 
 
@@ -356,9 +276,7 @@ WRONG = (
 def test_the_messages_are_checked_as_the_provider_does(content):
     with ModelServer(count=len) as server:
         status, text, _ = post(
-            server,
-            "/v1/messages",
-            {**MESSAGES, "messages": [{"role": "user", "content": content}]},
+            server, "/v1/messages", {**MESSAGES, "messages": [{"role": "user", "content": content}]}
         )
     assert (status, json.loads(text)["error"]["type"]) == (400, "invalid_request_error")
 
@@ -376,9 +294,7 @@ def test_a_cache_is_read_up_to_an_earlier_mark():
     )
     assert cache.use("m", more, "", marked=True) == Used(1, 8, 2, 0)
     assert cache.use("other", more, "", marked=True).read == 0
-    assert cache.use("m", (Block("user", "123", True),), "", marked=True) == Used(
-        3, 0, 0, 0
-    )
+    assert cache.use("m", (Block("user", "123", True),), "", marked=True) == Used(3, 0, 0, 0)
 
 
 def test_a_mark_finds_nothing_more_than_twenty_blocks_back():
@@ -388,10 +304,7 @@ def test_a_mark_finds_nothing_more_than_twenty_blocks_back():
     for between, read in ((18, 5), (19, 0)):
         rest = [Block("user", f"{between}") for _ in range(between)]
         found = cache.use(
-            "m",
-            (start._replace(mark=False), *rest, Block("user", "end", True)),
-            "",
-            marked=True,
+            "m", (start._replace(mark=False), *rest, Block("user", "end", True)), "", marked=True
         )
         assert found.read == read
 
@@ -400,9 +313,7 @@ def test_what_nobody_marks_is_cached_in_steps():
     cache = PromptCache(len, 0)
     prompt = (Block("system", "x" * 300), Block("user", "y"))
     assert cache.use("m", prompt, "", marked=False) == Used(301, 0, 0, 0)
-    assert cache.use("m", (*prompt, Block("user", "z")), "", marked=False) == Used(
-        46, 256, 0, 0
-    )
+    assert cache.use("m", (*prompt, Block("user", "z")), "", marked=False) == Used(46, 256, 0, 0)
 
 
 @pytest.mark.parametrize("text", ["", "x", "xy", "x" * 33, "é" * 5_000])

@@ -25,14 +25,10 @@ from tests.examples import examples
 PLAIN = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=40)
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-99, 99) | PLAIN,
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(PLAIN, inner, max_size=3)
-    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(PLAIN, inner, max_size=3),
     max_leaves=6,
 )
-ARGUMENTS = st.dictionaries(
-    st.from_regex(r"[a-z]{1,6}", fullmatch=True), VALUES, max_size=4
-)
+ARGUMENTS = st.dictionaries(st.from_regex(r"[a-z]{1,6}", fullmatch=True), VALUES, max_size=4)
 
 
 def act(arguments, name="look", schema=None, **shares):
@@ -52,9 +48,7 @@ def test_case_spaces_and_marks_at_the_end_make_no_difference(text, blank):
     text = text.lower()
     other = (
         "\n"
-        + blank.join(
-            word.upper() if word.isalpha() else word for word in text.split(" ")
-        )
+        + blank.join(word.upper() if word.isalpha() else word for word in text.split(" "))
         + " ."
     )
     assert act({"subject": other}).key == act({"subject": text}).key
@@ -80,9 +74,7 @@ def test_acts_have_one_name_each(one, other):
     assert (act(one).key == act(other).key) == (act(one).work == act(other).work)
 
 
-@given(
-    st.dictionaries(st.from_regex(r"[a-z]{1,6}", fullmatch=True), st.text(), max_size=4)
-)
+@given(st.dictionaries(st.from_regex(r"[a-z]{1,6}", fullmatch=True), st.text(), max_size=4))
 @examples(100)
 def test_every_name_can_be_claimed(arguments):
     work = act(arguments).work
@@ -117,10 +109,7 @@ def test_a_tool_is_part_of_it():
 
 def test_a_default_counts_as_given():
     schema = {"properties": {"n": {"type": "integer", "default": 10}}}
-    assert (
-        act({"q": "x"}, schema=schema).key
-        == act({"q": "x", "n": 10.0}, schema=schema).key
-    )
+    assert act({"q": "x"}, schema=schema).key == act({"q": "x", "n": 10.0}, schema=schema).key
 
 
 def test_a_path_keeps_its_case():
@@ -191,9 +180,7 @@ def test_a_tool_declares_what_it_shares():
     assert tool_of(look).shares is None
     assert tool_of(look, shares=True).shares == Shares()
     assert tool_of(look, shares="whole").shares == Shares(whole=True)
-    assert tool_of(look, shares=Shares("30m", ("path",))).shares == Shares(
-        "30m", ("path",)
-    )
+    assert tool_of(look, shares=Shares("30m", ("path",))).shares == Shares("30m", ("path",))
 
 
 @pytest.mark.parametrize(
@@ -219,11 +206,7 @@ def test_the_settings_declare_it_too():
             "c": {"shares": False},
         }
     }
-    assert declared(said) == {
-        "a": Shares("2h", ("path",)),
-        "b": Shares(whole=True),
-        "c": None,
-    }
+    assert declared(said) == {"a": Shares("2h", ("path",)), "b": Shares(whole=True), "c": None}
     assert declared({}) == {}
 
 
@@ -233,10 +216,7 @@ def test_the_settings_declare_it_too():
         (["a"], "write a line for each"),
         ({"a": True}, "write fields, such as {shares: true"),
         ({"a": {"shares": "perhaps"}}, "write true, false or whole"),
-        (
-            {"a": {"lifetime": "soon"}},
-            "tools: a: lifetime is 'soon': write one such as 30m",
-        ),
+        ({"a": {"lifetime": "soon"}}, "tools: a: lifetime is 'soon': write one such as 30m"),
         ({"a": {"files": [3]}}, "names of arguments"),
     ],
 )
@@ -253,14 +233,10 @@ def test_a_lifetime_that_is_no_text_is_an_invalid_entry():
 def test_a_task_comes_before_the_settings():
     settings = {"tools": {"a": {"files": ["path"]}, "b": {"files": ["elsewhere"]}}}
     shares = shared(settings, {"a": {"shares": False}}, {"a": ["path", "lines"]})
-    assert shares == {"a": None, "b": Shares(files=("elsewhere",))}, (
-        "nobody knows b here"
-    )
+    assert shares == {"a": None, "b": Shares(files=("elsewhere",))}, "nobody knows b here"
 
 
-@pytest.mark.parametrize(
-    ("takes", "listed"), [(["path", "lines"], "path, lines"), ([], "nothing")]
-)
+@pytest.mark.parametrize(("takes", "listed"), [(["path", "lines"], "path, lines"), ([], "nothing")])
 @pytest.mark.parametrize("is_of_task", [True, False])
 def test_files_that_name_no_argument_are_refused(takes, listed, is_of_task):
     tools = {"read_page": {"files": ["pth"]}}

@@ -79,8 +79,7 @@ def test_what_cannot_become_text_reaches_the_model_as_an_error(world, name):
 @pytest.mark.parametrize(
     ("ending", "waits"),
     # thrown into a coroutine, GeneratorExit closes it: that is its runner's word, not the tool's
-    [(ending, False) for ending in ENDINGS]
-    + [(ending, True) for ending in ENDINGS[:3]],
+    [(ending, False) for ending in ENDINGS] + [(ending, True) for ending in ENDINGS[:3]],
 )
 def test_what_ends_a_program_ends_the_run_alone(world, ending, waits):
     def plain():

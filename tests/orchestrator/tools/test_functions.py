@@ -35,14 +35,8 @@ async def fetch(url: str, *, idempotency_key: str | None = None) -> str:
     return f"{url} {idempotency_key}"
 
 
-def carry_out(
-    function, arguments=None, *, key=None, longest=functions.LONGEST, keep=None, **more
-):
-    tool = (
-        function
-        if isinstance(function, functions.UserTool)
-        else tool_of(function, **more)
-    )
+def carry_out(function, arguments=None, *, key=None, longest=functions.LONGEST, keep=None, **more):
+    tool = function if isinstance(function, functions.UserTool) else tool_of(function, **more)
     return asyncio.run(
         functions.carry_out(tool, arguments or {}, key=key, longest=longest, keep=keep)
     )
@@ -170,9 +164,7 @@ async def main():
     print(await tools.carry_out(fine, {}))
 asyncio.run(main())
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=20
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20)
     assert (done.returncode, done.stdout, done.stderr) == (0, "fine\n", "")
 
 
@@ -184,14 +176,9 @@ def test_a_long_result_is_cut_and_says_where_the_whole_is():
         longest=1_000,
         keep=lambda text: kept.append(text) or "r/1.txt",
     )
-    assert (
-        told
-        == "x" * 1_000 + "\n[cut: 1,000 of 5,000 characters; the whole is in r/1.txt]"
-    )
+    assert told == "x" * 1_000 + "\n[cut: 1,000 of 5,000 characters; the whole is in r/1.txt]"
     assert kept == ["x" * 5_000]
-    assert carry_out(lambda: "x" * 9, name="long", longest=8).endswith(
-        "the rest was dropped]"
-    )
+    assert carry_out(lambda: "x" * 9, name="long", longest=8).endswith("the rest was dropped]")
 
 
 def holds_itself(node: "Node"):
@@ -252,11 +239,7 @@ def test_methods_and_objects_are_tools_too():
 
 def test_the_orchestrators_own_are_short():
     assert (
-        functions.schema_tokens(
-            (functions.SPAWN, functions.WAIT), Tokens("o200k_base").count
-        )
+        functions.schema_tokens((functions.SPAWN, functions.WAIT), Tokens("o200k_base").count)
         <= 150
     )
-    assert all(
-        functions.is_name(tool.name) for tool in (functions.SPAWN, functions.WAIT)
-    )
+    assert all(functions.is_name(tool.name) for tool in (functions.SPAWN, functions.WAIT))

@@ -75,9 +75,7 @@ def within(server, body, **more):
 
 def alive(pid):
     try:
-        return (
-            Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-        )
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
 
@@ -97,10 +95,7 @@ def test_a_servers_tools_are_ours(server, tmp_path):
         assert list(find.tool.schema["properties"]) == ["title", "limit"]
         assert (find.idempotent, found["fail"].idempotent) == (True, False)
         assert (find.writes, found["fail"].writes) == (False, True)
-        assert (
-            await functions.carry_out(find, {"title": "Ulysses"}, key="run/1/0")
-            == "Ulysses 3"
-        )
+        assert await functions.carry_out(find, {"title": "Ulysses"}, key="run/1/0") == "Ulysses 3"
         with pytest.raises(ToolFailed, match="title: is missing"):
             await functions.carry_out(find, {})
         with pytest.raises(ToolFailed, match="Error executing tool fail"):
@@ -163,11 +158,7 @@ def test_the_sdk_is_loaded_on_use():
         "print(*heavy & (set(sys.modules) - old))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=True,
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True
     )
     assert done.stdout.split() == []
 
@@ -260,9 +251,7 @@ async def outlived(address):
 
 
 def test_a_server_is_reached_by_its_address(server, free_port):
-    with subprocess.Popen(
-        [*server, str(free_port)], stderr=subprocess.PIPE, text=True
-    ) as running:
+    with subprocess.Popen([*server, str(free_port)], stderr=subprocess.PIPE, text=True) as running:
         try:
 
             async def body(found):

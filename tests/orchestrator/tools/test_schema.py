@@ -69,10 +69,7 @@ CASES = [
     (Sequence[int], {"type": "array", "items": {"type": "integer"}}),
     (tuple[int, ...], {"type": "array", "items": {"type": "integer"}}),
     (dict, {"type": "object"}),
-    (
-        Mapping[str, int],
-        {"type": "object", "additionalProperties": {"type": "integer"}},
-    ),
+    (Mapping[str, int], {"type": "object", "additionalProperties": {"type": "integer"}}),
     (Literal["a", 3], {"enum": ["a", 3]}),
     (Optional[str], {"type": ["string", "null"]}),  # noqa: UP045 (as users write it)
     (int | str, {"type": ["integer", "string"]}),
@@ -102,9 +99,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("annotation", "expected"), CASES, ids=lambda value: str(value)[:40]
-)
+@pytest.mark.parametrize(("annotation", "expected"), CASES, ids=lambda value: str(value)[:40])
 def test_annotations_are_json_schema(annotation, expected):
     found = schema.schema_of(annotation)
     assert expected is None or found == expected
@@ -115,15 +110,13 @@ def test_annotations_are_json_schema(annotation, expected):
 @pytest.mark.parametrize("value", VALUES, ids=str)
 def test_what_fits_is_what_the_standard_says(annotation, value):
     found = schema.schema_of(annotation)
-    assert (not schema.problems(found, value)) == jsonschema.Draft202012Validator(
-        found
-    ).is_valid(value)
+    assert (not schema.problems(found, value)) == jsonschema.Draft202012Validator(found).is_valid(
+        value
+    )
 
 
 @pytest.mark.parametrize(
-    "annotation",
-    [bytes, tuple[int, str], set[str], list[complex], object()],
-    ids=range(5),
+    "annotation", [bytes, tuple[int, str], set[str], list[complex], object()], ids=range(5)
 )
 def test_what_no_json_value_can_be_is_refused(annotation):
     with pytest.raises(Unfit):
@@ -149,7 +142,7 @@ def test_problems_are_told_where_they_are(value, told):
 
 def test_choices_are_told():
     assert schema.problems({"enum": ["a", "b"]}, "c" * 99) == [
-        f"the arguments: '{'c' * 56}... is not one of 'a', 'b'",
+        f"the arguments: '{'c' * 56}... is not one of 'a', 'b'"
     ]
     assert schema.problems({"type": ["string", "null"]}, 3) == [
         "the arguments: 3 is not a string or null"
@@ -161,10 +154,7 @@ def test_choices_are_told():
 def test_a_foreign_schema_is_checked_as_far_as_it_is_known():
     foreign = {
         "type": "object",
-        "properties": {
-            "a": {"$ref": "#/$defs/A"},
-            "b": {"type": "date", "minLength": 3},
-        },
+        "properties": {"a": {"$ref": "#/$defs/A"}, "b": {"type": "date", "minLength": 3}},
     }
     assert schema.problems(foreign, {"a": 3, "b": ""}) == []
 

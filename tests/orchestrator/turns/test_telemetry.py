@@ -46,12 +46,8 @@ def spans(exporter):
 
 def test_a_run_its_steps_and_its_tools(spans):
     async def run():
-        with telemetry.run_span(
-            "run-1", "eng", provider="anthropic", model="m"
-        ) as whole:
-            with telemetry.step_span(
-                "run-1", "eng", 3, provider="anthropic", model="m"
-            ) as step:
+        with telemetry.run_span("run-1", "eng", provider="anthropic", model="m") as whole:
+            with telemetry.step_span("run-1", "eng", 3, provider="anthropic", model="m") as step:
                 await asyncio.sleep(0)
                 step.used(Usage(100, 20, cached_tokens=80), cost=0.25)
                 step.tell(gen_ai__response__finish_reasons=("tools",))
@@ -66,11 +62,7 @@ def test_a_run_its_steps_and_its_tools(spans):
     step = found["chat m"]
     tool = found["execute_tool read"]
     assert step.parent.span_id == tool.parent.span_id == run.context.span_id
-    assert (run.kind.name, step.kind.name, tool.kind.name) == (
-        "INTERNAL",
-        "CLIENT",
-        "INTERNAL",
-    )
+    assert (run.kind.name, step.kind.name, tool.kind.name) == ("INTERNAL", "CLIENT", "INTERNAL")
     assert dict(step.attributes) == {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "anthropic",
@@ -87,10 +79,7 @@ def test_a_run_its_steps_and_its_tools(spans):
     assert run.attributes["gen_ai.operation.name"] == "invoke_agent"
     assert tool.attributes["gen_ai.tool.name"] == "read"
     names = {
-        name
-        for span in found.values()
-        for name in span.attributes
-        if name.startswith("gen_ai.")
+        name for span in found.values() for name in span.attributes if name.startswith("gen_ai.")
     }
     assert names <= KNOWN
 
@@ -114,9 +103,7 @@ def test_an_error_is_told_by_its_kind_and_never_by_its_text(spans):
 
 
 def test_nothing_is_loaded_where_nothing_is_configured():
-    done = subprocess.run(
-        [sys.executable, "-c", ALONE], capture_output=True, text=True, timeout=30
-    )
+    done = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, timeout=30)
     assert (done.returncode, done.stdout, done.stderr) == (0, "False\n", "")
 
 

@@ -5,14 +5,7 @@ import asyncio
 import pytest
 
 import synapse
-from orchestrator.engines.protocol import (
-    Broken,
-    Call,
-    ContextTooLong,
-    Rejected,
-    Turn,
-    Usage,
-)
+from orchestrator.engines.protocol import Broken, Call, ContextTooLong, Rejected, Turn, Usage
 from orchestrator.engines.scripted import Move, Scripted
 from orchestrator.runs.files import steps
 from orchestrator.runs.files.folder import STEPS
@@ -44,10 +37,7 @@ def calls(*names, **arguments):
 def spawns(*agents):
     return Move(
         "",
-        tuple(
-            ("spawn_agent", {"agent": agent, "task": f"Part of {agent}."})
-            for agent in agents
-        ),
+        tuple(("spawn_agent", {"agent": agent, "task": f"Part of {agent}."}) for agent in agents),
     )
 
 
@@ -63,11 +53,7 @@ def said(here, run):
 
 def results(seen):
     """The results of tools that a model was given: the texts, and whether each failed."""
-    return [
-        (message.text, message.failed)
-        for message in seen.messages
-        if message.role == "tool"
-    ]
+    return [(message.text, message.failed) for message in seen.messages if message.role == "tool"]
 
 
 def lasted(here, run):
@@ -104,16 +90,12 @@ def test_each_call_is_answered_once_and_in_order(world):
     assert (result.status, result.text, made) == ("done", "Counted.", [1, 2])
     assert results(prompts[1]) == [("number 1", False), ("number 2", False)]
     assert [tool.name for tool in prompts[0].tools] == ["count"]
-    assert [each["label"] for each in recorded(here, result.run, "result")] == [
-        "work_obs"
-    ] * 2
+    assert [each["label"] for each in recorded(here, result.run, "result")] == ["work_obs"] * 2
 
 
 def test_the_same_prompt_has_the_same_key_and_the_next_another(world):
     call = Call("call-0", "nothing", {})
-    engine = Replies(
-        Turn("", (call,), "tools", Usage(1, 1)), Turn("Done.", usage=Usage(1, 1))
-    )
+    engine = Replies(Turn("", (call,), "tools", Usage(1, 1)), Turn("Done.", usage=Usage(1, 1)))
     here = world(engine)
     run = here.spawn("Work", "eng-a").run
     keys = [request.key for request in engine.requests]
@@ -121,9 +103,7 @@ def test_the_same_prompt_has_the_same_key_and_the_next_another(world):
     assert all(key.startswith(f"{run}/") for key in keys)
 
 
-@pytest.mark.parametrize(
-    ("tools", "names"), [((), "none"), (("probe", "push"), "probe, push")]
-)
+@pytest.mark.parametrize(("tools", "names"), [((), "none"), (("probe", "push"), "probe, push")])
 def test_a_call_of_a_tool_that_there_is_not(world, tools, names):
     prompts = []
 
@@ -134,9 +114,7 @@ def test_a_call_of_a_tool_that_there_is_not(world, tools, names):
     made = [tool_of(lambda: "ok", name=name, description=name) for name in tools]
     here = world(script, tools=made, memory_tools="never")
     assert here.spawn("Work", "eng-a").done
-    assert results(prompts[1]) == [
-        (f"Error: there is no tool fetch; yours: {names}", True)
-    ]
+    assert results(prompts[1]) == [(f"Error: there is no tool fetch; yours: {names}", True)]
 
 
 def test_a_call_whose_arguments_cannot_be_read_is_not_carried_out(world):
@@ -148,9 +126,7 @@ def test_a_call_whose_arguments_cannot_be_read_is_not_carried_out(world):
         return "pushed"
 
     call = Call("call-0", "push", {}, "no JSON: {place")
-    engine = Replies(
-        Turn("", (call,), "tools", Usage(1, 1)), Turn("Done.", usage=Usage(1, 1))
-    )
+    engine = Replies(Turn("", (call,), "tools", Usage(1, 1)), Turn("Done.", usage=Usage(1, 1)))
     here = world(engine, tools=[push])
     assert here.spawn("Work", "eng-a").done
     assert made == []
@@ -222,9 +198,7 @@ def test_only_a_call_that_is_not_safe_to_repeat_is_recorded_before_it_is_made(wo
         tool_of(lambda: "ok", name=name, description=name, idempotent=name == "look")
         for name in ("look", "push")
     ]
-    here = world(
-        lambda seen: calls("look", "push") if seen.turn == 0 else "Done.", tools=tools
-    )
+    here = world(lambda seen: calls("look", "push") if seen.turn == 0 else "Done.", tools=tools)
     run = here.spawn("Work", "eng-a").run
     assert [each["call"] for each in recorded(here, run, "call")] == ["call-0-1"]
 
@@ -258,9 +232,7 @@ def test_a_model_that_refuses(world, text, why):
         ),
     ],
 )
-def test_a_reply_with_which_nothing_can_be_done_is_asked_for_twice_more(
-    world, move, ask, why
-):
+def test_a_reply_with_which_nothing_can_be_done_is_asked_for_twice_more(world, move, ask, why):
     here = world(lambda seen: move)
     result = here.spawn("Work", "eng-a")
     assert (result.status, result.why) == ("failed", why)
@@ -338,11 +310,7 @@ def test_out_of_time_it_says_what_is_known(world):
 
     here = world(script)
     result = here.spawn("Work", "eng-a", timeout=60)
-    assert (result.status, result.text, result.why) == (
-        "timeout",
-        "Half of it.",
-        "its time was up",
-    )
+    assert (result.status, result.text, result.why) == ("timeout", "Half of it.", "its time was up")
     assert lasted(here, result.run) == 60
     entry = here.mem.as_agent("boss").get(result.entry)
     assert entry.body == "Out of time: its time was up; so far: Half of it."
@@ -393,8 +361,7 @@ def test_after_a_stop_no_further_call_is_made(world):
         return "pushed"
 
     here = world(
-        lambda seen: Move("", tuple(("push", {"part": n}) for n in range(3))),
-        tools=[push],
+        lambda seen: Move("", tuple(("push", {"part": n}) for n in range(3))), tools=[push]
     )
     result = here.spawn("Work", "eng-a")
     assert (result.status, result.why, made) == ("stopped", "enough", [0])
@@ -487,9 +454,7 @@ def test_what_wakes_is_told_at_once_and_acknowledged_a_turn_after_it_was_read(wo
 
 def test_news_that_comes_with_the_last_reply_is_told_before_the_run_ends(world):
     engine = Scripted(
-        lambda seen: Move(
-            "Done." if "v2" not in seen.text else "Done with v2.", takes=30
-        )
+        lambda seen: Move("Done." if "v2" not in seen.text else "Done with v2.", takes=30)
     )
     engine.interrupt = "turn"
     here = world(engine)
@@ -505,9 +470,7 @@ def test_news_that_stands_no_more_when_it_is_told_says_nothing(world):
         here.mem.store.log.archive([entry.id], "operator", "wrong")
 
     engine = Scripted(
-        lambda seen: (
-            Move("", (("nothing", {}),), takes=10) if seen.turn < 3 else "Done."
-        )
+        lambda seen: Move("", (("nothing", {}),), takes=10) if seen.turn < 3 else "Done."
     )
     engine.interrupt = "turn"
     here = world(engine)
@@ -517,9 +480,7 @@ def test_news_that_stands_no_more_when_it_is_told_says_nothing(world):
 
 def test_the_time_from_offer_to_prompt_is_on_record_for_what_was_told_whole(world):
     engine = Scripted(
-        lambda seen: (
-            Move("", (("nothing", {}),), takes=10) if seen.turn < 2 else "Done."
-        )
+        lambda seen: Move("", (("nothing", {}),), takes=10) if seen.turn < 2 else "Done."
     )
     engine.interrupt = "turn"
     here = world(engine)
@@ -545,11 +506,7 @@ def test_the_time_from_offer_to_prompt_is_on_record_for_what_was_told_whole(worl
 
 
 def test_a_prompt_that_shows_everything_names_no_lines(world):
-    here = world(
-        lambda seen: (
-            Move("", (("nothing", {}),), takes=10) if seen.turn < 2 else "Done."
-        )
-    )
+    here = world(lambda seen: Move("", (("nothing", {}),), takes=10) if seen.turn < 2 else "Done.")
     says = here.later(5, lambda: here.says("Use v2"))
     run = here.spawn("Work", "eng-a", also=[says]).run
     (message,) = recorded(here, run, "message")
@@ -570,9 +527,7 @@ def test_who_never_waits_is_given_the_results_twice(world, cast):
     def part(seen):
         return "A part is done."
 
-    here = world(
-        cast(boss=lead, eng_a=part, eng_b=part, lead=part), memory_tools="never"
-    )
+    here = world(cast(boss=lead, eng_a=part, eng_b=part, lead=part), memory_tools="never")
     result = here.spawn("All of it", "boss", project="web")
     assert [why for why, _ in said(here, result.run)] == ["unread"] * REMINDERS
     left = runs(here)["lead"]
@@ -670,10 +625,7 @@ def test_by_its_words_or_by_a_structured_result_it_is_blocked(world, move, why):
 
 @pytest.mark.parametrize(
     ("text", "why"),
-    [
-        ("I stopped.", "it reported a blocker"),
-        ("Blocked: there is no key.", "there is no key."),
-    ],
+    [("I stopped.", "it reported a blocker"), ("Blocked: there is no key.", "there is no key.")],
 )
 def test_who_reported_a_blocker_is_blocked_by_that_entry(world, text, why):
     def script(seen):
@@ -904,9 +856,7 @@ def test_two_that_are_blocked_do_not_wait_for_each_other(world):
 
     async def both():
         async with here.supervisor:
-            tasks = (
-                Task(f"Work of {name}", name, "web") for name in ("lead", "lead-2")
-            )
+            tasks = (Task(f"Work of {name}", name, "web") for name in ("lead", "lead-2"))
             return await asyncio.gather(*map(here.supervisor.spawn, tasks))
 
     results = here.time.run(both())

@@ -14,10 +14,7 @@ WORDS = {"report": 1, "compare": 2, "retrieval": 1}
     ("raw", "told"),
     [
         (None, "no such file or directory"),
-        (
-            b"{\n",
-            "is no JSON: expecting property name enclosed in double quotes, in line 2",
-        ),
+        (b"{\n", "is no JSON: expecting property name enclosed in double quotes, in line 2"),
         (b"\xff", "is no text in UTF-8, from byte 0 on"),
     ],
 )

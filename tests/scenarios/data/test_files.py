@@ -39,10 +39,7 @@ def test_a_file_becomes_a_scenario():
     assert made.jobs[2].steps == Size(1, 1)
     assert [agent.id for agent in made.agents] == ["a", "w-1", "w-2"]
     assert made.fact("f_2").subject == "the port of host 2"
-    assert [gate.text for gate in made.gates] == [
-        "task_success == 1",
-        "net_saving[n=3] <= 0",
-    ]
+    assert [gate.text for gate in made.gates] == ["task_success == 1", "net_saving[n=3] <= 0"]
     assert made.happenings[0].supersedes
 
 
@@ -74,22 +71,14 @@ def test_a_cell_sets_parameters():
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
-        (
-            "schema: brain-suite/v1",
-            "schema: brain-suite/v2",
-            "schema: must be brain-suite/v1",
-        ),
+        ("schema: brain-suite/v1", "schema: brain-suite/v2", "schema: must be brain-suite/v1"),
         ("title: Small", "titel: Small", "titel is not known"),
         ("title: Small", "title: Small\nlevels: [L0, L2]", "levels is not known"),
         ("known: a", "knwon: a", "knwon is not known"),
         ("known: a", "known: b", "known by b, who is no agent"),
         ("known: a", "decided_by: b", "decided by b, who is no agent"),
         ("known: a", "also_by: a", "also_by needs decided_by, and another agent"),
-        (
-            "known: a",
-            "decided_by: a, also_by: a",
-            "also_by needs decided_by, and another agent",
-        ),
+        ("known: a", "decided_by: a, also_by: a", "also_by needs decided_by, and another agent"),
         (
             "[isolated, shipped]",
             "[isolated, view]",
@@ -122,9 +111,7 @@ def test_what_is_wrong_is_told(old, new, problem):
 
 
 def test_all_problems_are_told_at_once():
-    with pytest.raises(
-        BrokenScenario, match=r"titel is not known.*title is missing.*no agent b"
-    ):
+    with pytest.raises(BrokenScenario, match=r"titel is not known.*title is missing.*no agent b"):
         load(WHOLE.replace("title", "titel").replace("agent: a,", "agent: b,"))
 
 
@@ -140,9 +127,7 @@ def test_parameters_that_are_none_are_refused():
 def test_degraded_agents_are_all_their_chances_together():
     ideal, degraded = (load(WHOLE, {"agents": kind}).params for kind in AGENTS)
     assert {name: one.value for name, one in PARAMETERS.items()} | {"n": 2} == ideal
-    changed = {
-        name: degraded[name] for name in PARAMETERS if degraded[name] != ideal[name]
-    }
+    changed = {name: degraded[name] for name in PARAMETERS if degraded[name] != ideal[name]}
     assert changed == {"agents": "degraded", "p_read": 0.9, "tool_use": 0.6, "beside": 0.0, "claims_otherwise": 0.5,
                        "bare_queries": 1.0, "chatter": 0.3, "wrong_notes": 0.05, "heeds": 0.9}  # fmt: skip
     assert all(PARAMETERS[name].source for name in changed)
@@ -152,8 +137,7 @@ def test_degraded_agents_are_all_their_chances_together():
     assert own.params["beside"] == 0.0
     assert (
         load(
-            WHOLE.replace("params: {n: 2}", "params: {n: 2, agents: degraded}"),
-            {"agents": "ideal"},
+            WHOLE.replace("params: {n: 2}", "params: {n: 2, agents: degraded}"), {"agents": "ideal"}
         ).params
         == ideal
     )

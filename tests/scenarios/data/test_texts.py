@@ -23,10 +23,7 @@ def folder(tmp_path_factory):
         "--no-grid",
         "--quiet",
     ]
-    assert shell.main([*asked, "--prompts", "--jobs", "1", "--out", str(found)]) in (
-        0,
-        1,
-    )
+    assert shell.main([*asked, "--prompts", "--jobs", "1", "--out", str(found)]) in (0, 1)
     return found
 
 
@@ -54,19 +51,12 @@ def test_every_token_of_every_call_is_counted_again(folder, capsys):
     found = recount(folder)
     runs = ledger.read(str(folder / "ledger.jsonl.gz"))
     billed = [
-        event
-        for run in runs
-        for event in run.of("prompt", "completion")
-        if event["segments"]
+        event for run in runs for event in run.of("prompt", "completion") if event["segments"]
     ]
     assert found.segments == sum(len(event["segments"]) for event in billed)
-    assert all(event["texts"] for event in billed), (
-        "each call says which texts came with it"
-    )
+    assert all(event["texts"] for event in billed), "each call says which texts came with it"
     assert (found.differences, found.missing) == ([], "")
-    assert (
-        found.texts == len(rows(folder)) == len({row["sha256"] for row in rows(folder)})
-    )
+    assert found.texts == len(rows(folder)) == len({row["sha256"] for row in rows(folder)})
     assert shell.main(["verify", str(folder), "--jobs", "1"]) == 0
     assert (
         f"ok: {found.segments} counts of tokens follow from {found.texts} texts"
@@ -85,17 +75,12 @@ def test_a_token_that_is_added_is_found(copy, capsys):
     path = str(copy / "ledger.jsonl.gz")
     runs = ledger.read(path)
     event = next(
-        event
-        for event in runs[1].of("prompt")
-        if event["step"] > 0 and len(event["segments"]) > 3
+        event for event in runs[1].of("prompt") if event["step"] > 0 and len(event["segments"]) > 3
     )
     event["segments"][2][1] += 1
     ledger.write(path, [line for run in runs for line in ledger.lines_of(run)])
     (difference,) = recount(copy).differences
-    assert (
-        f"{event['run']}/{event['step']} prompt: {event['segments'][2][0]}"
-        in difference
-    )
+    assert f"{event['run']}/{event['step']} prompt: {event['segments'][2][0]}" in difference
     assert shell.main(["verify", str(copy), "--jobs", "1"]) == 1
 
 
@@ -107,11 +92,7 @@ def test_a_text_that_is_changed_is_found_whether_or_not_its_name_is(copy):
     assert "has another sha256" in recount(copy).differences[0]
     write(
         copy,
-        [
-            *kept[:place],
-            {"text": changed, "sha256": texts.digest(changed)},
-            *kept[place + 1 :],
-        ],
+        [*kept[:place], {"text": changed, "sha256": texts.digest(changed)}, *kept[place + 1 :]],
     )
     assert any("no text has the sha256" in line for line in recount(copy).differences)
 

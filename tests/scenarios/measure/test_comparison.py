@@ -57,20 +57,14 @@ def usual(cell=(), saved=0.8, scenario="pages"):
         yield run("shipped", seed, 1_000 * saved, 0.001, cell, scenario=scenario)
         yield run("file_tail", seed, 1_000, 0.003, cell, scenario=scenario)
         yield run("broadcast", seed, 1_250, 0.002, cell, scenario=scenario)
-        yield run(
-            "manager_lossy", seed, 100, 0.0001, cell, success=2 / 3, scenario=scenario
-        )
+        yield run("manager_lossy", seed, 100, 0.0001, cell, success=2 / 3, scenario=scenario)
         yield run("isolated", seed, 5_000, 0.01, cell, scenario=scenario)
         yield run("view", seed, 1_000 * saved, 0.001, cell, scenario=scenario)
 
 
 def test_the_best_rival_is_the_cheapest_of_those_that_do_their_tasks():
     (row,) = reported(list(usual())).table["against"]
-    assert (row["product"], row["best"], row["best_usd"]) == (
-        "shipped",
-        "file_tail",
-        "broadcast",
-    )
+    assert (row["product"], row["best"], row["best_usd"]) == ("shipped", "file_tail", "broadcast")
     assert set(row["bars"]) == {"shipped", "file_tail", "broadcast", "manager_lossy"}, (
         "every rival is shown, no control, no ablation"
     )
@@ -101,9 +95,7 @@ def test_degraded_agents_come_first_and_are_said_to_be_degraded():
         " the best rivals (file_tail;"
         " broadcast by dollars), with agents as degraded as p_read 0.9, tool_use 0.6,"
     )
-    assert told.endswith(
-        "; tasks done right: 100% v 100%; 5 runs of each, the same seeds."
-    )
+    assert told.endswith("; tasks done right: 100% v 100%; 5 runs of each, the same seeds.")
 
 
 def test_a_cell_in_which_something_else_differs_is_no_other_agents():
@@ -127,9 +119,7 @@ def test_a_product_that_does_less_is_said_to():
         run("shipped", seed, 500, 0.001, success=0.5) for seed in range(5)
     ]
     made = reported([*samples, *usual(scenario="other")])
-    assert "tasks done right: fewer in pages (50% v 66.7%)" in summary.sentence(
-        made.table
-    )
+    assert "tasks done right: fewer in pages (50% v 66.7%)" in summary.sentence(made.table)
 
 
 def test_no_other_arm_stands_for_the_product():
@@ -159,18 +149,12 @@ def test_arms_that_came_out_equal_are_said_to_be():
 
 
 def test_where_no_rival_does_as_many_tasks_it_is_said():
-    made = reported(
-        [each for each in usual() if each.arm in ("shipped", "manager_lossy")]
-    )
+    made = reported([each for each in usual() if each.arm in ("shipped", "manager_lossy")])
     (row,) = made.table["against"]
     assert (row["best"], row["best_usd"]) == (None, None)
     told = "No rival does as many tasks right as shipped, with ideal agents: 100% v 66.7% at most"
     assert summary.sentence(made.table) == f"{told}; 5 runs of each, the same seeds."
-    for text in (
-        page.html(made),
-        "\n".join(markdown.lines(made)),
-        "\n".join(table.lines(made)),
-    ):
+    for text in (page.html(made), "\n".join(markdown.lines(made)), "\n".join(table.lines(made))):
         assert summary.NO_RIVAL in text
     both = reported(
         [
@@ -178,9 +162,7 @@ def test_where_no_rival_does_as_many_tasks_it_is_said():
             *usual(scenario="other"),
         ]
     )
-    assert summary.sentence(both.table).endswith(
-        "; in pages no rival does as many tasks right."
-    )
+    assert summary.sentence(both.table).endswith("; in pages no rival does as many tasks right.")
 
 
 def test_every_form_begins_with_the_sentence_and_says_what_each_arm_is():
@@ -215,22 +197,12 @@ def test_rows_of_the_table_have_a_cell_for_each_head():
     made = reported([*usual(), *usual(WORSE)])
     lines = list(markdown.rivals(made.table))
     assert lines[0] == f"| {' | '.join(summary.HEAD)} |"
-    cells = [
-        "pages",
-        "degraded (n 5)",
-        "+20 % [20, 20] v file_tail",
-        "+50 % [50, 50] v broadcast",
-    ]
-    assert (
-        lines[2]
-        == f"| {' | '.join([*cells, '100% v 100%', '–', '–', '12.0%', '2.0%'])} |"
-    )
+    cells = ["pages", "degraded (n 5)", "+20 % [20, 20] v file_tail", "+50 % [50, 50] v broadcast"]
+    assert lines[2] == f"| {' | '.join([*cells, '100% v 100%', '–', '–', '12.0%', '2.0%'])} |"
 
 
 def test_an_arm_that_poses_as_another_kind_is_found():
-    told = {
-        "scenarios": {"pages": {"kinds": {"isolated": "rival", "shipped": "product"}}}
-    }
+    told = {"scenarios": {"pages": {"kinds": {"isolated": "rival", "shipped": "product"}}}}
     assert list(verify._other_kinds(told)) == [
         "scenarios.pages.kinds.isolated: 'rival' in the report, 'control' by the arm itself"
     ]
@@ -238,11 +210,7 @@ def test_an_arm_that_poses_as_another_kind_is_found():
 
 def test_ideal_agents_lack_nothing():
     assert comparison.imperfect(agents_as("ideal")) == {}
-    assert set(comparison.imperfect(agents_as("degraded"))) >= {
-        "p_read",
-        "tool_use",
-        "beside",
-    }
+    assert set(comparison.imperfect(agents_as("degraded"))) >= {"p_read", "tool_use", "beside"}
     assert comparison.imperfect({"claims": False, "beside": 0.0, "price": 0.5}) == {
         "beside": 0.0,
         "claims": False,

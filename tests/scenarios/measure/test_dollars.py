@@ -38,11 +38,7 @@ def call(step, t, sent, said, run="a-1"):
 def run_of(*events, **more):
     begin = BEGIN | more
     return Run(
-        [
-            begin,
-            *events,
-            {"kind": "finish", "t": 1_000_000, "elapsed": 0, "tasks": 0, "ok": 0},
-        ]
+        [begin, *events, {"kind": "finish", "t": 1_000_000, "elapsed": 0, "tasks": 0, "ok": 0}]
     )
 
 
@@ -94,8 +90,7 @@ def test_the_price_list_of_the_ledger_counts():
     dearer = dollars.in_ledger()
     dearer["explicit"] = dearer["explicit"] | {"output": 30.0}
     before, after = (
-        dollars.spent(run_of(*EVENTS, prices=each))
-        for each in (dollars.in_ledger(), dearer)
+        dollars.spent(run_of(*EVENTS, prices=each)) for each in (dollars.in_ledger(), dearer)
     )
     assert after["usd"] - before["usd"] == pytest.approx(210 * 15 / 1e6)
     assert after["usd_automatic"] == before["usd_automatic"]
@@ -114,7 +109,5 @@ def test_each_completion_says_what_it_cost():
 
 
 def test_of_a_real_model_the_providers_word_counts():
-    events = [
-        event | {"cost": 0.25} for event in EVENTS if event["kind"] == "completion"
-    ]
+    events = [event | {"cost": 0.25} for event in EVENTS if event["kind"] == "completion"]
     assert dollars.spent(run_of(*events, engine="anthropic")) == {"usd": 1.25}

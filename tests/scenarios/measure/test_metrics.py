@@ -64,12 +64,7 @@ def reply(*segments, run="a-1", agent="a", step=1, t=2_000, interrupted=False):
         "step": step,
         "segments": list(segments),
     }
-    return found | {
-        "interrupted": interrupted,
-        "cost": 0.5,
-        "stop": "done",
-        "calls": [],
-    }
+    return found | {"interrupted": interrupted, "cost": 0.5, "stop": "done", "calls": []}
 
 
 def fact(version, t=0):
@@ -135,21 +130,11 @@ def test_tokens_are_sorted_by_what_they_are_for():
             "lost": [],
             "changed": [],
         },
-        {
-            "kind": "consolidate",
-            "t": 6_000,
-            "tokens": 2,
-            "tokens_before": 100,
-            "tokens_after": 80,
-        },
+        {"kind": "consolidate", "t": 6_000, "tokens": 2, "tokens_before": 100, "tokens_after": 80},
     )
     found = metrics.tally(run)
     assert (found["work"], found["memory"], found["planning"]) == (320, 57, 50)
-    assert (found["work_unique"], found["memory_unique"], found["planning_unique"]) == (
-        190,
-        37,
-        50,
-    )
+    assert (found["work_unique"], found["memory_unique"], found["planning_unique"]) == (190, 37, 50)
     assert found["work_discounted"] == pytest.approx(190 + 13)
     figures = metrics.measured(run)
     assert figures["co_memory"] == 57 / 320
@@ -163,20 +148,14 @@ def test_tokens_are_sorted_by_what_they_are_for():
 
 
 def test_a_turn_that_news_cut_short_is_what_waking_cost():
-    cut = ledger(
-        spawn(), prompt(["system", 100, 1]), reply(["work_out", 7], interrupted=True)
-    )
+    cut = ledger(spawn(), prompt(["system", 100, 1]), reply(["work_out", 7], interrupted=True))
     assert metrics.tally(cut)["memory"] == 107
     assert metrics.tally(cut).get("work", 0) == 0
 
 
 def test_arms_are_compared_by_all_their_tokens():
-    big = ledger(
-        spawn(), prompt(["system", 400, 1]), reply(["work_out", 100]), arm="isolated"
-    )
-    small = ledger(
-        spawn(), prompt(["system", 200, 1], ["view", 40, 1]), reply(["work_out", 10])
-    )
+    big = ledger(spawn(), prompt(["system", 400, 1]), reply(["work_out", 100]), arm="isolated")
+    small = ledger(spawn(), prompt(["system", 200, 1], ["view", 40, 1]), reply(["work_out", 10]))
     found = metrics.compared(small, big, big)
     assert found["net_saving"] == found["saving_vs_broadcast"] == 1 - 250 / 500
     assert found["co_ref"] == 40 / 500
@@ -193,13 +172,7 @@ def test_what_is_found_out_again_is_redundant():
             "began": t,
             "turns": 1,
         }
-        return {
-            "kind": "discovery",
-            "t": t,
-            "run": "a-1",
-            "agent": "a",
-            "stale": False,
-        } | about
+        return {"kind": "discovery", "t": t, "run": "a-1", "agent": "a", "stale": False} | about
 
     run = ledger(
         fact("f@0"),
@@ -214,11 +187,7 @@ def test_what_is_found_out_again_is_redundant():
         dig("g", 4_000, True),
     )
     found = metrics.measured(run)
-    assert (found["discoveries"], found["redundancy"], found["concurrent"]) == (
-        4,
-        0.25,
-        0.25,
-    )
+    assert (found["discoveries"], found["redundancy"], found["concurrent"]) == (4, 0.25, 0.25)
     # the second of f@0, and g, which was known; not that of f@1
     assert found["duplicate_work"] == 0.5
     assert found["redundant_token_share"] == 0.1
@@ -230,21 +199,10 @@ def test_recall_is_of_what_the_memory_held():
         fact("g@0"),
         fact("h@0"),
         spawn(
-            needs=["f", "g", "h"],
-            available=["f", "g"],
-            view_tokens=25,
-            live_tokens=100,
-            ids=["e1"],
+            needs=["f", "g", "h"], available=["f", "g"], view_tokens=25, live_tokens=100, ids=["e1"]
         ),
         prompt(["view", 25, 1], shows={"view": ["f@0", "x@0"]}),
-        {
-            "kind": "tool_call",
-            "t": 2_000,
-            "run": "a-1",
-            "agent": "a",
-            "call": "c",
-            "tool": "work",
-        },
+        {"kind": "tool_call", "t": 2_000, "run": "a-1", "agent": "a", "call": "c", "tool": "work"},
         prompt(["capsule", 25, 1], t=3_000, step=2, shows={"capsule": ["g@0"]}),
         tasks=[{"id": "other", "makes": "g"}, {"id": "first", "makes": "f"}],
     )
@@ -329,11 +287,7 @@ def test_blockers_are_timed_until_they_are_replaced():
         write("d", 5_000) | {"supersedes": ["b1"]},
     )
     found = metrics.measured(run)
-    assert (found["blockers"], found["blockers_resolved"], found["blocker_mttr"]) == (
-        2,
-        0.5,
-        4.0,
-    )
+    assert (found["blockers"], found["blockers_resolved"], found["blocker_mttr"]) == (2, 0.5, 4.0)
 
 
 def test_who_takes_part_reads_and_writes():
@@ -385,12 +339,7 @@ def test_every_figure_has_a_meaning():
     with pytest.raises(KeyError):
         meaning("nonsense")
     assert found["probe.growth.slope"] == 2
-    assert (
-        found["asr_stored"],
-        found["asr_view"],
-        found["asr_act"],
-        found["false_positives"],
-    ) == (
+    assert (found["asr_stored"], found["asr_view"], found["asr_act"], found["false_positives"]) == (
         1,
         0,
         0,
@@ -408,27 +357,10 @@ def test_growth_is_the_median_slope():
             "value": {"day": n, "live": 1, "tokens": tokens},
         }
 
-    asked = {
-        "kind": "probe",
-        "t": 4,
-        "name": "queries",
-        "value": {"before": 4, "after": 3},
-    }
-    night = {
-        "kind": "consolidate",
-        "t": 3,
-        "tokens": 0,
-        "tokens_before": 100,
-        "tokens_after": 80,
-    }
-    found = metrics.measured(
-        ledger(day(1, 100), day(2, 200), day(3, 300), night, asked)
-    )
-    assert (found["growth"], found["fact_retention"], found["compression"]) == (
-        100,
-        0.75,
-        0.8,
-    )
+    asked = {"kind": "probe", "t": 4, "name": "queries", "value": {"before": 4, "after": 3}}
+    night = {"kind": "consolidate", "t": 3, "tokens": 0, "tokens_before": 100, "tokens_after": 80}
+    found = metrics.measured(ledger(day(1, 100), day(2, 200), day(3, 300), night, asked))
+    assert (found["growth"], found["fact_retention"], found["compression"]) == (100, 0.75, 0.8)
 
 
 def answer(version, t, authority, agent="w"):
@@ -479,11 +411,7 @@ def test_of_equals_the_reader_is_to_be_told():
             action("f@0", 8_000),
         )
     )
-    assert (found["answers.equal"], found["answers.told"], found["answers.newest"]) == (
-        2,
-        0.5,
-        0.5,
-    )
+    assert (found["answers.equal"], found["answers.told"], found["answers.newest"]) == (2, 0.5, 0.5)
     assert (found["answers.unequal"], "answers.higher" in found) == (0, False)
 
 

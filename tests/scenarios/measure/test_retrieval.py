@@ -12,9 +12,7 @@ from scenarios.measure.retrieval import Answer, load, measure, read, recall, rep
 from synapse.knowledge import recall as known
 from synapse.model import clock
 
-RECORDED = os.path.join(
-    os.path.dirname(__file__), "../../../../shared/data/locomo/locomo-dev.json"
-)
+RECORDED = os.path.join(os.path.dirname(__file__), "../../../../shared/data/locomo/locomo-dev.json")
 
 KITCHEN = [
     ("Ida", "Where did you hide the spare fuse box key?"),
@@ -50,16 +48,8 @@ def sample(id="talk-1"):
             "session_3_date_time": "9:05 am on 26 May, 2023",
         },
         "qa": [
-            {
-                "question": "Where is the key of the fuse box?",
-                "evidence": ["D1:2"],
-                "category": 4,
-            },
-            {
-                "question": "When did Olaf plant tulips?",
-                "evidence": ["D2:1; D9:9"],
-                "category": 2,
-            },
+            {"question": "Where is the key of the fuse box?", "evidence": ["D1:2"], "category": 4},
+            {"question": "When did Olaf plant tulips?", "evidence": ["D2:1; D9:9"], "category": 2},
             {
                 "question": "What helps against greenfly on roses?",
                 "evidence": ["D2:2", "D2:3"],
@@ -91,8 +81,7 @@ def test_turns_have_their_times_and_questions_their_evidence(path):
     ]
     assert clock.seconds(first.turns[1].at) == "2023-05-08T13:57:00Z"
     assert (
-        first.turns[4].text
-        == "I planted forty tulips today. [a photo of a flower bed / tulip bed]"
+        first.turns[4].text == "I planted forty tulips today. [a photo of a flower bed / tulip bed]"
     )
     assert [(each.category, sorted(each.evidence)) for each in first.questions] == [
         ("single-hop", ["D1:2"]),
@@ -121,14 +110,11 @@ def test_with_an_embedder_it_finds_what_is_said_in_other_words(path, tmp_path, c
     pytest.importorskip("onnxruntime")
     with open(path, encoding="utf-8") as file:
         samples = json.load(file)[:1]
-    samples[0]["qa"] = [
-        {"question": "insects on my blossoms", "evidence": ["D2:2"], "category": 4}
-    ]
+    samples[0]["qa"] = [{"question": "insects on my blossoms", "evidence": ["D2:2"], "category": 4}]
     with open(path, "w", encoding="utf-8") as file:
         json.dump(samples, file)
     found = [
-        measure(read(path), str(tmp_path / embedder), embedder)
-        for embedder in ("off", "local")
+        measure(read(path), str(tmp_path / embedder), embedder) for embedder in ("off", "local")
     ]
     assert [each["embedder"] for each in found] == ["off", "local"]
     assert [each["R@5"] for each in found] == [0.0, 1.0]
@@ -169,11 +155,7 @@ def test_another_conversation_s_turn_is_no_evidence():
 def test_figures_fall_when_nothing_is_found():
     good, bad = (
         Answer(
-            kind,
-            dict.fromkeys(retrieval.FIGURES, x),
-            at,
-            1.0,
-            dict.fromkeys(retrieval.UNITS_AT, x),
+            kind, dict.fromkeys(retrieval.FIGURES, x), at, 1.0, dict.fromkeys(retrieval.UNITS_AT, x)
         )
         for kind, x, at in (("temporal", 1.0, 0.002), ("multi-hop", 0.0, 0.004))
     )
@@ -200,9 +182,7 @@ def test_every_unit_counts_what_it_says():
     assert [one[f"all@{depth}"] for depth in retrieval.DEPTHS] == [0, 0, 1]
     beside = retrieval.in_units(found, turns, {("c", "D3:9"), ("c", "D11:9")}, sessions | {
         ("c", "D3:9"): ("c", 3), ("c", "D11:9"): ("c", 11)})  # fmt: skip
-    assert [
-        beside[f"{unit}@10"] for unit in ("turns", "any", "session any", "session all")
-    ] == [
+    assert [beside[f"{unit}@10"] for unit in ("turns", "any", "session any", "session all")] == [
         0,
         0,
         1,
@@ -211,22 +191,14 @@ def test_every_unit_counts_what_it_says():
     assert [beside[f"{unit}@5"] for unit in ("session any", "session all")] == [1, 0]
     # the 13th session that is found
     far = retrieval.in_units(found, turns, {("c", "D7:1")}, sessions)
-    assert [far[f"any of k sessions@{depth}"] for depth in retrieval.DEPTHS] == [
-        0,
-        0,
-        1,
-    ]
+    assert [far[f"any of k sessions@{depth}"] for depth in retrieval.DEPTHS] == [0, 0, 1]
     assert not any(far[f"session any@{depth}"] for depth in retrieval.DEPTHS)
 
 
 def test_adversarial_questions_are_in_all_and_not_in_the_usual_ones():
     def answer(kind, x):
         return Answer(
-            kind,
-            dict.fromkeys(retrieval.FIGURES, x),
-            0,
-            0,
-            dict.fromkeys(retrieval.UNITS_AT, x),
+            kind, dict.fromkeys(retrieval.FIGURES, x), 0, 0, dict.fromkeys(retrieval.UNITS_AT, x)
         )
 
     groups = retrieval.units(
@@ -267,10 +239,7 @@ def test_the_command_prints_a_table_or_json(path, tmp_path, capsys):
         ("{}", "not a list of conversations"),
         ("[1]", "holds no conversations with questions"),
         ('[{"sample_id": "x"}]', "holds no conversations with questions"),
-        (
-            '[{"sample_id": "x", "conversation": 3}]',
-            "holds no conversations with questions",
-        ),
+        ('[{"sample_id": "x", "conversation": 3}]', "holds no conversations with questions"),
     ],
 )
 def test_a_file_of_something_else_is_refused(tmp_path, capsys, text, why):
@@ -282,9 +251,7 @@ def test_a_file_of_something_else_is_refused(tmp_path, capsys, text, why):
     assert retrieval.main([str(tmp_path / "missing.json")]) == 2
 
 
-@pytest.mark.skipif(
-    not os.path.exists(RECORDED), reason="the recorded conversations are not here"
-)
+@pytest.mark.skipif(not os.path.exists(RECORDED), reason="the recorded conversations are not here")
 def test_recorded_conversations_reach_the_goals(tmp_path):
     found = measure(read(RECORDED)[:2], str(tmp_path))
     assert found["R@5"] >= 0.65

@@ -35,9 +35,7 @@ class Model:
 
     def __init__(self, **chances):
         self.chances = (
-            dict.fromkeys(
-                ("reads", "searches", "beside", "checks", "notes", "claims"), 1.0
-            )
+            dict.fromkeys(("reads", "searches", "beside", "checks", "notes", "claims"), 1.0)
             | chances
         )
 
@@ -45,18 +43,14 @@ class Model:
         return Random(f"{name} {about}").random() < self.chances.get(name, 0.0)
 
     def __call__(self, seen):
-        text = "\n".join(
-            message.text for message in seen.messages if message.role != "assistant"
-        )
+        text = "\n".join(message.text for message in seen.messages if message.role != "assistant")
         needs = re.search(r"^Needs: (.+)$", text, re.MULTILINE)[1].split("; ")
         tools = {tool.name for tool in seen.tools}
         calls = [call for message in seen.messages for call in message.calls]
         values = {need: self.value(need, text, needs, calls) for need in needs}
         move = self.next(needs, values, calls, tools, text)
         return (
-            self.with_notes(move, needs, values, calls, tools, text)
-            if "append" in tools
-            else move
+            self.with_notes(move, needs, values, calls, tools, text) if "append" in tools else move
         )
 
     def value(self, need, text, needs, calls):
@@ -64,8 +58,7 @@ class Model:
         if not found:
             return None
         dug = any(
-            call.name == "investigate" and call.arguments["subject"] == need
-            for call in calls
+            call.name == "investigate" and call.arguments["subject"] == need for call in calls
         )
         searched = any(call.name == "memory_search" for call in calls)
         if dug or (
@@ -90,14 +83,9 @@ class Model:
             ):
                 query = need.rsplit(" ", 1)[0] if self.lot("bare", needs) else need
                 return Move("", (("memory_search", {"query": query}),))
-            claimed = any(
-                call.name == "claim" and need in call.arguments["work"]
-                for call in calls
-            )
+            claimed = any(call.name == "claim" and need in call.arguments["work"] for call in calls)
             if "claim" in tools and not claimed and self.lot("claims", need):
-                form = (
-                    "looking into {}" if self.lot("otherwise", need) else "find out {}"
-                )
+                form = "looking into {}" if self.lot("otherwise", need) else "find out {}"
                 return Move("", (("claim", {"work": form.format(need)}),))
             return Move("", (("investigate", {"subject": need}),))
         if not any(call.name == "submit" for call in calls):
@@ -106,12 +94,8 @@ class Model:
         return Move("It is done.")
 
     def with_notes(self, move, needs, values, calls, tools, text):
-        noted = " ".join(
-            str(call.arguments.get("body")) for call in calls if call.name == "append"
-        )
-        dug = [
-            call.arguments["subject"] for call in calls if call.name == "investigate"
-        ]
+        noted = " ".join(str(call.arguments.get("body")) for call in calls if call.name == "append")
+        dug = [call.arguments["subject"] for call in calls if call.name == "investigate"]
         new = [
             need
             for need in dug
@@ -121,17 +105,12 @@ class Model:
         for need in dict.fromkeys(new):
             value = "a0fffff" if self.lot("errs", need) else values[need]
             notes.append(
-                (
-                    "append",
-                    {"namespace": "projects/survey", "body": f"{need} is {value}."},
-                )
+                ("append", {"namespace": "projects/survey", "body": f"{need} is {value}."})
             )
         if notes and not self.lot("beside", needs):
             move = Move()
         if self.lot("chatters", needs, len(calls)):
-            notes.append(
-                ("append", {"namespace": "projects/survey", "body": "Going on well."})
-            )
+            notes.append(("append", {"namespace": "projects/survey", "body": "Going on well."}))
         if move == Move():
             return Move(calls=tuple(notes))
         return move._replace(calls=(*notes, *move.calls)) if move.calls else move
@@ -177,19 +156,12 @@ def test_a_perfect_model_is_measured_as_such(measure, capsys):
     values = {name: one["value"] for name, one in found["params"].items()}
     assert values == {"p_read": 1, "tool_use": 1, "beside": 1, "claims_otherwise": 0, "bare_queries": 0,
                       "chatter": 0, "wrong_notes": 0, "heeds": 1}  # fmt: skip
-    assert set(found["details"]["p_read by place"]) == {
-        "start",
-        "middle",
-        "end",
-        "search",
-    }
+    assert set(found["details"]["p_read by place"]) == {"start", "middle", "end", "search"}
     assert set(found["details"]["notes"]) == {"word for word"}
     assert found["source"]["model"] == "claude-sonnet-4-6"
     out = capsys.readouterr().out
     assert out.startswith("L2, measured: anthropic claude-sonnet-4-6")
-    assert all(
-        len(line) <= 80 for line in out.splitlines() if "brain-suite" not in line
-    )
+    assert all(len(line) <= 80 for line in out.splitlines() if "brain-suite" not in line)
 
 
 @pytest.mark.parametrize(
@@ -203,8 +175,7 @@ def test_a_perfect_model_is_measured_as_such(measure, capsys):
 )  # fmt: skip
 def test_each_chance_is_found_again_and_the_others_stay(measure, chances):
     found = measure(
-        Model(**{behaviour: chance for behaviour, (_, chance) in chances.items()}),
-        runs=24,
+        Model(**{behaviour: chance for behaviour, (_, chance) in chances.items()}), runs=24
     )
     perfect = {"p_read": 1, "tool_use": 1, "beside": 1, "heeds": 1}
     for name, chance in chances.values():
@@ -277,15 +248,9 @@ def client(tmp_path, capsys):
 def test_a_client_is_measured_by_its_last_message(client, tmp_path, capsys):
     found = client(0.7, 0.5)
     assert near(found, "p_read", 0.7), share(found, "p_read")
-    did = [
-        line.split() for line in (tmp_path / "client.py.log").read_text().splitlines()
-    ]
+    did = [line.split() for line in (tmp_path / "client.py.log").read_text().splitlines()]
     read = [answers for author, _, answers in did if author == "lead"]
-    looked = [
-        lies
-        for author, lies, answers in did
-        if author == "helper" and answers == "True"
-    ]
+    looked = [lies for author, lies, answers in did if author == "helper" and answers == "True"]
     assert share(found, "p_read")[::3] == (round(read.count("True") / 40, 4), 40)
     assert share(found, "heeds")[::3] == (
         round(looked.count("False") / len(looked), 4),
@@ -293,9 +258,7 @@ def test_a_client_is_measured_by_its_last_message(client, tmp_path, capsys):
     )
     for name in ("p_read", "heeds"):
         _, lo, hi, _ = share(found, name)
-        assert not lo <= 0 <= hi, (
-            f"{name}: who ignores memory is outside of the interval"
-        )
+        assert not lo <= 0 <= hi, f"{name}: who ignores memory is outside of the interval"
         assert not lo <= 1 <= hi, f"{name}: a perfect client is outside of the interval"
     assert set(found["details"]["p_read by place"]) == {"start", "middle", "end"}
     for name in set(MEASURED) - {"p_read", "heeds"}:
@@ -360,10 +323,7 @@ def test_a_client_on_a_cassette_is_measured_again_without_it(client, tmp_path):
 def test_a_client_that_is_not_there_is_skipped(measure, capsys):
     asked = ["--live", "claude-code", "--command", "no-such-client"]
     measure(Model(), *asked, code=77)
-    assert (
-        "skipped: no-such-client is not there to be run. npm install"
-        in capsys.readouterr().err
-    )
+    assert "skipped: no-such-client is not there to be run. npm install" in capsys.readouterr().err
     measure(Model(), "--live", "process", code=2)
     assert "--command COMMAND" in capsys.readouterr().err
     measure(Model(), "--command", "my-agent", code=2)
@@ -372,9 +332,7 @@ def test_a_client_that_is_not_there_is_skipped(measure, capsys):
 
 def test_the_next_session_of_a_client_is_one_that_can_be_paid(client, tmp_path, capsys):
     """A session costs a dollar: three are paid of 3.50, and the fourth is not begun."""
-    said = json.dumps(
-        {"type": "result", "result": "unknown", "total_cost_usd": 1.0, "usage": {}}
-    )
+    said = json.dumps({"type": "result", "result": "unknown", "total_cost_usd": 1.0, "usage": {}})
     (tmp_path / "dear.py").write_text(f"print({said!r})")
     found = client(0, 0, "--live", "claude-code", "--max-usd", "3.5", script="dear.py")
     assert (found["source"]["trials"], found["source"]["usd"]) == (3, 3.0)
@@ -393,9 +351,7 @@ def test_where_the_money_ends_what_was_measured_is_kept_and_said(measure, capsys
 def test_a_cassette_measures_the_same_without_anybody(measure, tmp_path, monkeypatch):
     tape = ["--cassette", str(tmp_path / "tape.jsonl")]
     first = measure(Model(reads=0.5), *tape, runs=3)
-    second = measure(
-        lambda seen: "I am another model.", *tape, "--cassette-mode", "replay", runs=3
-    )
+    second = measure(lambda seen: "I am another model.", *tape, "--cassette-mode", "replay", runs=3)
     assert first["params"] == second["params"]
     assert first["details"] == second["details"]
 
@@ -429,9 +385,7 @@ def play(tmp_path):
             "--jobs",
             "1",
         ]
-        return shell.main(
-            [*asked, "--params", str(path), "--out", str(tmp_path / "out"), *more]
-        )
+        return shell.main([*asked, "--params", str(path), "--out", str(tmp_path / "out"), *more])
 
     return go
 
@@ -450,21 +404,15 @@ def test_scripted_agents_play_with_what_was_measured(play, tmp_path):
             "measured on anthropic claude-x 2026-11-22: p_read 50% [40.0%, 60.0%] n"
             " 90, tool_use 25.0%"
         ) in text
-    assert play("--set", "p_read=0.75") in (0, 1), (
-        "what is asked for goes before what was measured"
-    )
+    assert play("--set", "p_read=0.75") in (0, 1), "what is asked for goes before what was measured"
     table = report.read(str(tmp_path / "out"))
     assert table["scenarios"]["telephone"]["params"]["p_read"] == 0.75
     assert "p_read" not in table["run"]["parameters"]["values"]
 
 
-def test_what_a_model_was_measured_as_is_played_by_scripted_agents(
-    measure, tmp_path, monkeypatch
-):
+def test_what_a_model_was_measured_as_is_played_by_scripted_agents(measure, tmp_path, monkeypatch):
     """From `calibrate` to `run --params` with the file between them, and nobody asked any more."""
-    measured = measure(
-        Model(reads=0.7, beside=0.3, checks=0.5, errs=0.2, otherwise=0.25), runs=12
-    )
+    measured = measure(Model(reads=0.7, beside=0.3, checks=0.5, errs=0.2, otherwise=0.25), runs=12)
     monkeypatch.delenv("ANTHROPIC_API_KEY")
     monkeypatch.delenv("ANTHROPIC_BASE_URL")
     tables = []
@@ -501,9 +449,7 @@ def test_what_a_model_was_measured_as_is_played_by_scripted_agents(
 def test_a_model_plays_as_it_does_and_not_by_parameters(play, monkeypatch, capsys):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-not-a-key-at-all")
     assert play("--live", "anthropic") == 2
-    assert (
-        "p_read, tool_use: says how scripted agents behave" in capsys.readouterr().err
-    )
+    assert "p_read, tool_use: says how scripted agents behave" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -512,10 +458,7 @@ def test_a_model_plays_as_it_does_and_not_by_parameters(play, monkeypatch, capsy
         ({"schema": "other"}, 'write "schema": "brain-suite/params-v1"'),
         ({"source": {}}, "where the figures come from"),
         ({"params": [1]}, 'write "params": {NAME: VALUE}'),
-        (
-            {"params": {"p_reed": 0.5}},
-            "there is no parameter p_reed; there are agents, p_read",
-        ),
+        ({"params": {"p_reed": 0.5}}, "there is no parameter p_reed; there are agents, p_read"),
         ({"params": {"p_read": 1.5}}, "p_read is 1.5: write a number from 0 to 1"),
         ({"params": {"p_read": "often"}}, "write a number from 0 to 1"),
         ({"params": {"p_read": True}}, "write a number from 0 to 1"),
@@ -545,10 +488,6 @@ def test_trials_are_the_same_each_time_and_tell_no_value():
     for trial in first:
         assert not any(fact.value in probes.brief(trial) for fact in trial.needs)
         if trial.probe in (probes.FIND, probes.HEED):
-            assert not any(
-                fact.value in text for fact in trial.needs for _, text in trial.entries
-            )
-    assert {trial.place for trial in first if trial.probe == probes.READ} == set(
-        probes.PLACES
-    )
+            assert not any(fact.value in text for fact in trial.needs for _, text in trial.entries)
+    assert {trial.place for trial in first if trial.probe == probes.READ} == set(probes.PLACES)
     assert set(MEASURED) <= set(PARAMETERS)

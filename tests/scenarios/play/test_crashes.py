@@ -10,11 +10,7 @@ def test_a_killed_team_finishes():
     run = crashes.play(scenario, "crash_resume", "shipped", 5)
     found = metrics.measured(run)
     assert [event["ok"] for event in run.of("verdict")] == [True] * 4
-    assert (
-        found["lost_writes"],
-        found["probe.crash.twice"],
-        found["probe.crash.sound"],
-    ) == (
+    assert (found["lost_writes"], found["probe.crash.twice"], found["probe.crash.sound"]) == (
         0,
         0,
         1,

@@ -76,9 +76,7 @@ def test_a_line_is_never_later_than_the_last(count):
     small = files.load(files.find("context_explosion"), {"n": 3, "entries": 17})
     for seed in range(2):
         lines = list(ledger.lines_of(play(small, "isolated", seed, count)))
-        assert (
-            max(json.loads(line)["t"] for line in lines) == json.loads(lines[-1])["t"]
-        )
+        assert max(json.loads(line)["t"] for line in lines) == json.loads(lines[-1])["t"]
         assert len(list(ledger.runs(lines))) == 1
 
 

@@ -31,18 +31,10 @@ def test_the_example_is_sound_and_shows_what_it_says(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
-        (
-            "arms: [isolated,",
-            "arms: [isolated, telepathy,",
-            "there is no arm telepathy",
-        ),
+        ("arms: [isolated,", "arms: [isolated, telepathy,", "there is no arm telepathy"),
         ("net_saving[", "net_savings[", "net_savings is no figure"),
         ("net_saving[agents=ideal]", "net_saving[n=3]", "n=3 is no cell of the grid"),
-        (
-            "Build part {i} of the shop.",
-            "Build part 100 to 999: $numbers",
-            "can be read in",
-        ),
+        ("Build part {i} of the shop.", "Build part 100 to 999: $numbers", "can be read in"),
     ],
 )
 def test_what_is_wrong_is_found(tmp_path, capsys, old, new, problem):

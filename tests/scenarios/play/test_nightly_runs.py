@@ -42,11 +42,7 @@ def test_nights_lose_nothing(found):
     assert found("nightly")["probe.reachable"] == 1 > found("off")["probe.reachable"]
     for name in ("probe.answered", "probe.rebuilt"):
         assert found("nightly")[name] == 1
-    assert (
-        found("nightly")["probe.retold"]
-        == found("nightly")["probe.second_night.acts"]
-        == 0
-    )
+    assert found("nightly")["probe.retold"] == found("nightly")["probe.second_night.acts"] == 0
 
 
 def test_a_night_is_missed_and_made_up_for(month):
@@ -59,21 +55,17 @@ def test_nights_go_by_local_dates_also_where_the_clocks_change(month, found):
     run = month("nightly")
     start = datetime.fromisoformat("2026-03-10T09:00:00Z")
     begun = {
-        event["date"]: start + timedelta(milliseconds=event["t"])
-        for event in run.of("consolidate")
+        event["date"]: start + timedelta(milliseconds=event["t"]) for event in run.of("consolidate")
     }
     died = str(start.date() + timedelta(nightly_runs.DIED))
     assert all(
-        at.strftime("%H:%M") == "01:30"
-        for on, at in begun.items()
-        if on < GAP and on != died
+        at.strftime("%H:%M") == "01:30" for on, at in begun.items() if on < GAP and on != died
     )
     assert begun[GAP].strftime("%H:%M") == "01:00"
     assert begun["2026-03-30"].strftime("%H:%M") == "00:30"
     assert [on for on, at in begun.items() if on != str(at.date())] == []
     kept = {
-        name: found("nightly")[f"probe.nights.{name}"]
-        for name in ("dates", "on_time", "after_gap")
+        name: found("nightly")[f"probe.nights.{name}"] for name in ("dates", "on_time", "after_gap")
     }
     assert kept == {"dates": DAYS - 1, "on_time": DAYS - 2, "after_gap": 1}
 
@@ -91,16 +83,13 @@ def test_nights_that_know_no_summer_time_are_found_out(monkeypatch):
 
 def test_a_night_that_dies_is_gone_on_with(month, found):
     run = month("nightly")
-    (event,) = (
-        event for event in run.of("consolidate") if event["night"] == nightly_runs.DIED
-    )
+    (event,) = (event for event in run.of("consolidate") if event["night"] == nightly_runs.DIED)
     assert event["archived"] > 1
     # behind half past two in winter
     late = event["t"] / 1_000 % 86_400 - (1.5 + 24 - 9) * 3_600
     assert late >= 30 * 60  # not before its lease is over
     kept = {
-        name: found("nightly")[f"probe.nights.{name}"]
-        for name in ("gone_on", "again", "twice")
+        name: found("nightly")[f"probe.nights.{name}"] for name in ("gone_on", "again", "twice")
     }
     assert kept == {"gone_on": 1, "again": 0, "twice": 0}
 

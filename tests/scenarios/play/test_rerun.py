@@ -50,10 +50,7 @@ def verify(folder, *more):
 
 def test_the_same_once_more_is_the_same_to_the_byte(folder, capsys):
     assert verify(folder, "--scenario", str(folder / "mine.yaml")) == 0
-    assert (
-        "ok: 4 runs were played again, and are the same to the byte"
-        in capsys.readouterr().out
-    )
+    assert "ok: 4 runs were played again, and are the same to the byte" in capsys.readouterr().out
 
 
 def test_a_line_that_was_changed_is_named(folder, capsys):
@@ -67,8 +64,7 @@ def test_a_line_that_was_changed_is_named(folder, capsys):
     found = rerun.rerun(path, [str(folder / "mine.yaml")])
     name = f"mine {runs[2].begin['arm']} {runs[2].begin['seed']}"
     assert [
-        line.partition(" in the ledger")[0].partition(": '")[0]
-        for line in found.differences
+        line.partition(" in the ledger")[0].partition(": '")[0] for line in found.differences
     ] == [f"{name}: line {number} differs"]
     assert verify(folder, "--scenario", str(folder / "mine.yaml")) == 1
     assert f"{name}: line {number} differs" in capsys.readouterr().out
@@ -78,9 +74,7 @@ def test_a_line_that_is_missing_is_named(folder):
     path = str(folder / "out" / "ledger.jsonl.gz")
     lines = list(ledger.lines(path))
     gone = next(
-        number
-        for number, line in enumerate(lines)
-        if json.loads(line)["kind"] == "tool_call"
+        number for number, line in enumerate(lines) if json.loads(line)["kind"] == "tool_call"
     )
     with gzip.open(path, "wt", encoding="utf-8") as file:
         file.writelines(line for number, line in enumerate(lines) if number != gone)

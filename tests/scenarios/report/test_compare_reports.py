@@ -49,12 +49,8 @@ def test_a_gate_that_is_missed_now_is_worse(before):
     for met in (False, None):
         after = copy.deepcopy(before)
         after["verdicts"][0]["met"] = met
-        assert [change.worse for change in compare_reports.changes(before, after)] == [
-            True
-        ]
-        assert [change.worse for change in compare_reports.changes(after, before)] == [
-            False
-        ]
+        assert [change.worse for change in compare_reports.changes(before, after)] == [True]
+        assert [change.worse for change in compare_reports.changes(after, before)] == [False]
 
 
 def test_what_is_gone_is_worse(before):
@@ -62,9 +58,7 @@ def test_what_is_gone_is_worse(before):
     del after["metrics"]["view"]["tokens"]
     assert [change.worse for change in compare_reports.changes(before, after)] == [True]
     after["metrics"] = {}
-    assert [change.after for change in compare_reports.changes(before, after)] == [
-        "not played"
-    ]
+    assert [change.after for change in compare_reports.changes(before, after)] == ["not played"]
 
 
 def test_the_command_is_a_gate(before, tmp_path, capsys):
@@ -83,21 +77,13 @@ def test_the_command_is_a_gate(before, tmp_path, capsys):
 def test_runs_for_which_others_stand_are_not_missed(before):
     before["metrics"] |= {
         key: {}
-        for key in (
-            "isolated",
-            "isolated@p_read=0.9",
-            "isolated@n=3,p_read=0.9",
-            "isolated@n=3",
-        )
+        for key in ("isolated", "isolated@p_read=0.9", "isolated@n=3,p_read=0.9", "isolated@n=3")
     }
     after = copy.deepcopy(before)
     del after["metrics"]["isolated@p_read=0.9"]
     assert list(compare_reports.changes(before, after)) == []
     del after["metrics"]["isolated@n=3"], after["metrics"]["isolated@n=3,p_read=0.9"]
-    assert [change.worse for change in compare_reports.changes(before, after)] == [
-        True,
-        True,
-    ]
+    assert [change.worse for change in compare_reports.changes(before, after)] == [True, True]
     del after["metrics"]["isolated"]
     assert len(list(compare_reports.changes(before, after))) == 4, (
         "nothing stands for them any more"

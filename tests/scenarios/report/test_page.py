@@ -78,18 +78,11 @@ def everything():
         for n in (3, 6, 20):
             for overlap in (0.0, 0.75):
                 cell = (("n", n), ("overlap", overlap))
-                cell = tuple(
-                    pair for pair in cell if pair not in (("n", 20), ("overlap", 0.75))
-                )
+                cell = tuple(pair for pair in cell if pair not in (("n", 20), ("overlap", 0.75)))
                 yield sample("isolated", seed, 1_000 * n + seed, cell, team=n)
                 yield sample("broadcast", seed, 1_300 * n, cell, team=n)
                 yield sample(
-                    "view",
-                    seed,
-                    1_000 * n - 200 * n * (overlap - 0.1),
-                    cell,
-                    team=n,
-                    gated=True,
+                    "view", seed, 1_000 * n - 200 * n * (overlap - 0.1), cell, team=n, gated=True
                 )
         for arm in ("isolated", "manager", "view"):
             about = {"context_reduction": 0.8, "needed_recall": 0.97} | {
@@ -112,9 +105,7 @@ def reported(samples, thresholds=()):
 @pytest.fixture(scope="module")
 def whole():
     gates = [
-        Threshold(
-            "redundant_discovery", "net_saving >= 0.9", "net_saving", "view", ">=", 0.9
-        ),
+        Threshold("redundant_discovery", "net_saving >= 0.9", "net_saving", "view", ">=", 0.9),
         Threshold("telephone", "asr_act == 0", "asr_act", "view", "==", 0),
         Threshold("telephone", "task_success == 1", "task_success", "view", "==", 1),
     ]
@@ -145,16 +136,10 @@ def test_the_page_is_whole_and_needs_nothing_else(whole):
 
 def test_why_it_is_judged_there_and_what_all_other_cells_come_to(whole):
     headline = 'For <20> & "more" agents, as first written.'
-    told = {
-        name: each | {"headline": headline}
-        for name, each in whole.table["scenarios"].items()
-    }
+    told = {name: each | {"headline": headline} for name, each in whole.table["scenarios"].items()}
     shown = whole._replace(table=whole.table | {"scenarios": told})
     text, written = page.html(shown), "\n".join(markdown.lines(shown))
-    assert (
-        "Judged at n 20, overlap 0.75. For &lt;20&gt; &amp; &quot;more&quot; agents"
-        in text
-    )
+    assert "Judged at n 20, overlap 0.75. For &lt;20&gt; &amp; &quot;more&quot; agents" in text
     # nothing in it begins a tag of HTML
     told = headline.replace("<", "&lt;")
     assert f"Judged at n 20, overlap 0.75. {told}" in written
@@ -165,14 +150,10 @@ def test_why_it_is_judged_there_and_what_all_other_cells_come_to(whole):
     )
     for cell, figures in cells.items():
         value = words.amount("net_saving", figures["value"])
-        (row,) = re.findall(
-            rf"<tr><th scope='row'><code>{cell}</code></th>(.*?)</tr>", text
-        )
+        (row,) = re.findall(rf"<tr><th scope='row'><code>{cell}</code></th>(.*?)</tr>", text)
         assert row.startswith(f"<td class=missed>✗ {value}<")
         assert row.endswith(" n 4</small></td>")
-        (row,) = [
-            line for line in written.splitlines() if line.startswith(f"| {cell} |")
-        ]
+        (row,) = [line for line in written.splitlines() if line.startswith(f"| {cell} |")]
         assert f" {value}" in row
         assert row.endswith(", n 4 **!** |")
     for form in (text, written):
@@ -182,9 +163,7 @@ def test_why_it_is_judged_there_and_what_all_other_cells_come_to(whole):
 
 def test_a_cell_within_the_limit_bears_no_mark(whole):
     (verdict,) = [
-        each
-        for each in whole.table["verdicts"]
-        if each["scenario"] == "redundant_discovery"
+        each for each in whole.table["verdicts"] if each["scenario"] == "redundant_discovery"
     ]
     met = verdict | {
         "cells": {cell: each | {"met": True} for cell, each in verdict["cells"].items()}
@@ -233,14 +212,9 @@ def test_ticks_are_round_and_reach_over_everything(low, high):
 
 
 def test_labels_keep_apart():
-    series = [
-        Series(f"arm{n}", [Point(1, 0.5), Point(2, 0.5 + n / 1_000)], n)
-        for n in range(8)
-    ]
+    series = [Series(f"arm{n}", [Point(1, 0.5), Point(2, 0.5 + n / 1_000)], n) for n in range(8)]
     svg = charts.lines("close", Frame("x", "y", charts.plain, charts.percent), series)
-    places = sorted(
-        float(y) for y in re.findall(r'class="name" x="[\d.]+" y="([\d.]+)"', svg)
-    )
+    places = sorted(float(y) for y in re.findall(r'class="name" x="[\d.]+" y="([\d.]+)"', svg))
     assert len(places) == 8
     assert min(b - a for a, b in pairwise(places)) >= charts.LINE - 0.2
 
@@ -263,28 +237,15 @@ def test_marks_say_their_values():
 
 def test_figures_in_words():
     assert (
-        words.figure("net_saving", {"value": 0.4567, "lo": 0.4, "hi": 0.5})
-        == "45.7% [40.0%, 50%]"
+        words.figure("net_saving", {"value": 0.4567, "lo": 0.4, "hi": 0.5}) == "45.7% [40.0%, 50%]"
     )
-    assert (
-        words.figure("tokens", {"value": 12345.6, "lo": 12345.6, "hi": 12345.6})
-        == "12,346"
-    )
+    assert words.figure("tokens", {"value": 12345.6, "lo": 12345.6, "hi": 12345.6}) == "12,346"
     assert words.figure("usd", None) == "–"
-    one = {
-        "arm": "view",
-        "where": {"overlap": 0.0, "n": 3},
-        "teams": [3, 6],
-        "team": None,
-    }
+    one = {"arm": "view", "where": {"overlap": 0.0, "n": 3}, "teams": [3, 6], "team": None}
     assert (
-        words.pays(one)
-        == "view at overlap 0.0: it does not pay at any size that was played (3, 6)"
+        words.pays(one) == "view at overlap 0.0: it does not pay at any size that was played (3, 6)"
     )
-    assert (
-        words.pays(one | {"where": {}, "team": 6})
-        == "view: it pays from 6 agents on (of 3, 6)"
-    )
+    assert words.pays(one | {"where": {}, "team": 6}) == "view: it pays from 6 agents on (of 3, 6)"
 
 
 def test_the_table_fits_the_terminal(whole):
@@ -305,30 +266,16 @@ def test_markdown_has_whole_tables(whole):
 
 def test_parts_of_a_prompt_add_up_where_some_runs_lack_one():
     some = [
-        sample("view", seed, 100, **({"tokens.capsule": 40.0} if seed else {}))
-        for seed in range(4)
+        sample("view", seed, 100, **({"tokens.capsule": 40.0} if seed else {})) for seed in range(4)
     ]
-    assert (
-        reported(some)
-        .study.figures("redundant_discovery", "view")["tokens.capsule"]
-        .value
-        == 30
-    )
+    assert reported(some).study.figures("redundant_discovery", "view")["tokens.capsule"].value == 30
 
 
 def test_the_grid_is_drawn_of_the_team_and_one_other_parameter(whole):
     (drawn,) = [
-        each.drawing
-        for each in pictures.of(whole)
-        if each.title == "Net saving over the grid"
+        each.drawing for each in pictures.of(whole) if each.title == "Net saving over the grid"
     ]
-    assert re.findall(r"scope='(?:col|row)'>([^<]+)<", drawn) == [
-        "3",
-        "6",
-        "20",
-        "0.0",
-        "0.75",
-    ]
+    assert re.findall(r"scope='(?:col|row)'>([^<]+)<", drawn) == ["3", "6", "20", "0.0", "0.75"]
     assert drawn.count("n 4</small>") == 6
 
 
@@ -337,9 +284,7 @@ def test_a_parameter_that_never_varies_with_the_team_is_no_grid_of_it():
     alone = [sample(arm, seed, 900, cell, gated=arm == "view")
              for cell in cells for arm in ("isolated", "view") for seed in (1, 2)]  # fmt: skip
     (drawn,) = [
-        each
-        for each in pictures.of(reported(alone))
-        if each.title == "Net saving over the grid"
+        each for each in pictures.of(reported(alone)) if each.title == "Net saving over the grid"
     ]
     assert drawn.missing == "brain-suite run redundant_discovery"
 
@@ -351,9 +296,7 @@ def test_a_name_stands_on_no_other_name():
     ]
     frame = Frame("cost", "there", charts.percent, charts.percent, 0.0, 1.0, x_from=0.0)
     svg = charts.points("it", frame, marks)
-    places = sorted(
-        float(y) for y in re.findall(r'class="name" x="[\d.]+" y="([\d.]+)"', svg)
-    )
+    places = sorted(float(y) for y in re.findall(r'class="name" x="[\d.]+" y="([\d.]+)"', svg))
     assert len(places) == 3
     assert min(b - a for a, b in pairwise(places)) >= charts.LINE - 0.2
 
@@ -369,13 +312,7 @@ def test_tokens_in_the_table_have_three_digits(tokens, told):
 
 @pytest.mark.parametrize(
     ("value", "told"),
-    [
-        (0.0674, "$0.067"),
-        (9.99, "$9.99"),
-        (40.5, "$40.5"),
-        (999.4, "$999"),
-        (12_345, "$12k"),
-    ],
+    [(0.0674, "$0.067"), (9.99, "$9.99"), (40.5, "$40.5"), (999.4, "$999"), (12_345, "$12k")],
 )
 def test_dollars_in_the_table_have_six_signs(value, told):
     assert table.dollars(value) == told
@@ -391,13 +328,10 @@ def test_columns_of_the_table_never_touch():
     }
     samples = [sample("isolated", seed, 1e7) for seed in (1, 2)]
     samples += [
-        sample("view_capsule", seed, 3.9e7 + seed * 1e6, gated=True, **wild)
-        for seed in (1, 2)
+        sample("view_capsule", seed, 3.9e7 + seed * 1e6, gated=True, **wild) for seed in (1, 2)
     ]
     (row,) = [
-        line
-        for line in table.lines(reported(samples))
-        if "view_capsule  " in line and "%" in line
+        line for line in table.lines(reported(samples)) if "view_capsule  " in line and "%" in line
     ]
     assert row.split() == ["view_capsule", "2", "40.5M", "$40.5", "-305%", "[-310,", "-300]", "100%", "250x", "3188%",
                            "100%", "100%"]  # fmt: skip
@@ -406,18 +340,11 @@ def test_columns_of_the_table_never_touch():
 
 def test_warnings_that_say_the_same_are_told_once():
     found = ["a: it is fragile: x", "b: it is fragile: x", "stopped", "a: other"]
-    assert list(words.together(found)) == [
-        "a, b: it is fragile: x",
-        "stopped",
-        "a: other",
-    ]
+    assert list(words.together(found)) == ["a, b: it is fragile: x", "stopped", "a: other"]
 
 
 def test_the_parameters_of_a_scenario_are_its_own():
-    assert (
-        words.parameters({"p_read": 1.0, "n": 20, "overlap": 0.75})
-        == "n 20, overlap 0.75"
-    )
+    assert words.parameters({"p_read": 1.0, "n": 20, "overlap": 0.75}) == "n 20, overlap 0.75"
     assert words.parameters({"p_read": 1.0}) == "p_read 1.0"
 
 
@@ -426,8 +353,7 @@ def luminance(colour):
     digits = "".join(each * 2 for each in digits) if len(digits) == 3 else digits
     parts = [int(digits[at : at + 2], 16) / 255 for at in (0, 2, 4)]
     red, green, blue = (
-        each / 12.92 if each <= 0.03928 else ((each + 0.055) / 1.055) ** 2.4
-        for each in parts
+        each / 12.92 if each <= 0.03928 else ((each + 0.055) / 1.055) ** 2.4 for each in parts
     )
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
@@ -439,23 +365,11 @@ def contrast(one, other):
 
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
 def test_whatever_is_written_can_be_read(scheme):
-    style = (resources.files("scenarios.report") / "page.css").read_text(
-        encoding="utf-8"
-    )
+    style = (resources.files("scenarios.report") / "page.css").read_text(encoding="utf-8")
     colours = dict(
-        re.findall(
-            r"--(\w+): (#[0-9a-f]+)",
-            style.split("(prefers-color-scheme: dark)")[scheme],
-        )
+        re.findall(r"--(\w+): (#[0-9a-f]+)", style.split("(prefers-color-scheme: dark)")[scheme])
     )
-    written = [
-        "ink",
-        "soft",
-        "good",
-        "bad",
-        "warn",
-        *(f"c{number}" for number in range(11)),
-    ]
+    written = ["ink", "soft", "good", "bad", "warn", *(f"c{number}" for number in range(11))]
     faint = {name: round(contrast(colours[name], colours[ground]), 2) for name in written
              for ground in ("paper", "panel") if contrast(colours[name], colours[ground]) < 4.5}  # fmt: skip
     assert faint == {}
@@ -469,8 +383,7 @@ def test_cells_fit_the_terminal_whatever_their_number_and_names():
                for cell in ((), params) for seed in (1, 2) for arm, tokens in arms]  # fmt: skip
     names = ("net_saving", "tokens", "task_success", "usd", "co_memory_somewhat_long")
     gates = [
-        Threshold("redundant_discovery", f"{name} == 1", name, "view", "==", 1)
-        for name in names
+        Threshold("redundant_discovery", f"{name} == 1", name, "view", "==", 1) for name in names
     ]
     made = reported(samples, gates)
     made.table["scenarios"]["redundant_discovery"]["headline"] = "As first written."

@@ -27,13 +27,7 @@ TALK = {
         ],
         "session_1_date_time": "1:56 pm on 8 May, 2023",
     },
-    "qa": [
-        {
-            "question": "Where is the key of the fuse box?",
-            "evidence": ["D1:2"],
-            "category": 4,
-        }
-    ],
+    "qa": [{"question": "Where is the key of the fuse box?", "evidence": ["D1:2"], "category": 4}],
 }
 
 
@@ -96,9 +90,7 @@ def test_it_follows_from_the_data(place, capsys):
     "change",
     [
         lambda each: each["retrieval"]["data"].update(sha256="0" * 64),
-        lambda each: each["retrieval"]["units"]["all questions"].update(
-            {"session any@10": 0.0123}
-        ),
+        lambda each: each["retrieval"]["units"]["all questions"].update({"session any@10": 0.0123}),
         lambda each: each["retrieval"]["units"].pop("without adversarial"),
         lambda each: each["retrieval"]["figures"]["R@10"].update(lo=0.0123),
         lambda each: each["retrieval"]["one_workspace"].update(mrr=0.0123),
@@ -107,20 +99,11 @@ def test_it_follows_from_the_data(place, capsys):
 def test_any_figure_that_is_changed_is_found(copy, change):
     changed(copy / "report", lambda told: change(told["recorded"]))
     assert verify.of_recorded(str(copy / "report"), None)
-    assert verify.differences(str(copy / "report")) == [], (
-        "the ledger knows nothing of it"
-    )
+    assert verify.differences(str(copy / "report")) == [], "the ledger knows nothing of it"
 
 
 def test_data_that_are_changed_are_found(copy, capsys):
-    asked = [
-        "verify",
-        str(copy / "report"),
-        "--jobs",
-        "1",
-        "--retrieval",
-        str(copy / "talks.json"),
-    ]
+    asked = ["verify", str(copy / "report"), "--jobs", "1", "--retrieval", str(copy / "talks.json")]
     assert shell.main(asked) == 0, "moved, and the same"
     (copy / "talks.json").write_text((copy / "talks.json").read_text() + " ")
     assert shell.main(asked) == 1
@@ -130,16 +113,11 @@ def test_data_that_are_changed_are_found(copy, capsys):
 def test_without_its_data_it_is_not_checked_and_said_so(copy, capsys):
     changed(
         copy / "report",
-        lambda told: [
-            each["data"].update(path="gone") for each in told["recorded"].values()
-        ],
+        lambda told: [each["data"].update(path="gone") for each in told["recorded"].values()],
     )
     assert shell.main(["verify", str(copy / "report"), "--jobs", "1"]) == 0
     out = capsys.readouterr().out
-    assert (
-        "not checked: retrieval: nothing lies at gone; say where it is: --retrieval FILE"
-        in out
-    )
+    assert "not checked: retrieval: nothing lies at gone; say where it is: --retrieval FILE" in out
     assert "follows from the data" not in out
 
 

@@ -53,11 +53,7 @@ def digits(text, part):
     """Where in a report's text the digits of a part stand."""
     begin = text.index(f'\n "{part}"')
     end = text.index("\n },\n" if part == "metrics" else "\n ],\n", begin)
-    return [
-        place
-        for place in range(begin, end)
-        if text[place].isdigit() and number(text, place)
-    ]
+    return [place for place in range(begin, end) if text[place].isdigit() and number(text, place)]
 
 
 def number(text, place):
@@ -69,14 +65,10 @@ def test_any_digit_that_is_changed_is_found(copy):
     path = copy / "report.json"
     text, draw = path.read_text(), random.Random(5)
     _, made = verify.again(str(copy))
-    places = (
-        digits(text, "metrics") + digits(text, "comparisons") + digits(text, "verdicts")
-    )
+    places = digits(text, "metrics") + digits(text, "comparisons") + digits(text, "verdicts")
     assert len(places) > 3_000
     for place in draw.sample(places, 300):
-        changed = json.loads(
-            text[:place] + str(int(text[place]) % 9 + 1) + text[place + 1 :]
-        )
+        changed = json.loads(text[:place] + str(int(text[place]) % 9 + 1) + text[place + 1 :])
         assert any(
             list(verify.different(part, changed[part], made.table[part]))
             for part in ("metrics", "comparisons", "verdicts")
@@ -148,9 +140,7 @@ def test_many_processes_find_the_same(folder, monkeypatch):
 # -- What is found of samples whose truth is known -------------------------------------
 
 
-def made(
-    arm, seed, tokens, cell=(), *, team=6, success=1.0, gated=False, scenario="trial"
-):
+def made(arm, seed, tokens, cell=(), *, team=6, success=1.0, gated=False, scenario="trial"):
     tally = {f"{part}{how}": float(tokens) for part in ("work", "memory", "planning", "tokens")
              for how in ("", "_unique", "_discounted")}  # fmt: skip
     figures = {
@@ -160,18 +150,7 @@ def made(
         "success": float(success == 1),
     }
     return Sample(
-        scenario,
-        "d",
-        arm,
-        tuple(cell),
-        seed,
-        gated,
-        "o200k_base",
-        "exact",
-        team,
-        3,
-        figures,
-        tally,
+        scenario, "d", arm, tuple(cell), seed, gated, "o200k_base", "exact", team, 3, figures, tally
     )
 
 
@@ -199,9 +178,7 @@ def test_a_saving_that_costs_success_is_told():
     study = Study(worse)
     parts = findings.found(study, ())
     assert not parts.comparisons[0]["no_worse"]
-    assert any(
-        "may lose success" in warning for warning in report.warnings(study, {}, parts)
-    )
+    assert any("may lose success" in warning for warning in report.warnings(study, {}, parts))
 
 
 def test_what_flips_within_the_grid_is_fragile():
@@ -209,16 +186,11 @@ def test_what_flips_within_the_grid_is_fragile():
     study = Study(
         [
             *pairs(0.4),
-            *(
-                each
-                for p, saving in cells.items()
-                for each in pairs(saving, (("p_read", p),))
-            ),
+            *(each for p, saving in cells.items() for each in pairs(saving, (("p_read", p),))),
         ]
     )
     parts = findings.found(
-        study,
-        [Threshold("trial", "net_saving >= 0.05", "net_saving", "view", ">=", 0.05)],
+        study, [Threshold("trial", "net_saving >= 0.05", "net_saving", "view", ">=", 0.05)]
     )
     assert parts.verdicts[0]["met"]
     assert parts.verdicts[0]["flips"] == parts.comparisons[0]["flips"] == ["p_read=0.7"]
@@ -227,24 +199,12 @@ def test_what_flips_within_the_grid_is_fragile():
 def test_every_cell_is_told_beside_the_one_that_is_judged():
     cells = {("n", 3): -0.2, ("n", 30): 0.6}
     study = Study(
-        [
-            *pairs(0.4),
-            *(
-                each
-                for cell, saving in cells.items()
-                for each in pairs(saving, (cell,))
-            ),
-        ]
+        [*pairs(0.4), *(each for cell, saving in cells.items() for each in pairs(saving, (cell,)))]
     )
     gate = Threshold("trial", "net_saving >= 0.5", "net_saving", "view", ">=", 0.5)
     (verdict,) = findings.found(study, [gate]).verdicts
-    assert verdict["met"] is False, (
-        "as measured where it is judged, whatever another cell says"
-    )
-    told = {
-        cell: (round(each["value"], 3), each["met"])
-        for cell, each in verdict["cells"].items()
-    }
+    assert verdict["met"] is False, "as measured where it is judged, whatever another cell says"
+    told = {cell: (round(each["value"], 3), each["met"]) for cell, each in verdict["cells"].items()}
     assert told == {"n=3": (-0.2, False), "n=30": (0.6, True)}
     rows = [
         (name, [found and found["met"] for _, found in told])
@@ -260,21 +220,10 @@ def test_what_differs_with_the_team_is_no_fragility():
 
 def test_from_where_on_it_pays():
     sizes = {3: -0.2, 6: 0.1, 10: -0.01, 20: 0.2, 30: 0.4}
-    cells = [
-        each
-        for n, saving in sizes.items()
-        for each in pairs(saving, (("n", n),), team=n)
-    ]
-    never = [
-        each
-        for n in (3, 6)
-        for each in pairs(-0.1, (("n", n), ("overlap", 0.0)), team=n)
-    ]
+    cells = [each for n, saving in sizes.items() for each in pairs(saving, (("n", n),), team=n)]
+    never = [each for n in (3, 6) for each in pairs(-0.1, (("n", n), ("overlap", 0.0)), team=n)]
     found = findings.found(Study([*pairs(0.3, team=25), *cells, *never]), ()).break_even
-    assert [(each["where"], each["team"]) for each in found] == [
-        ({}, 20),
-        ({"overlap": 0.0}, None),
-    ]
+    assert [(each["where"], each["team"]) for each in found] == [({}, 20), ({"overlap": 0.0}, None)]
     assert found[0]["teams"] == [3, 6, 10, 20, 25, 30]
 
 
@@ -283,9 +232,7 @@ def test_a_gate_whose_arm_was_not_played_is_neither_met_nor_missed():
     parts = findings.found(Study(pairs(0.1)), [gate])
     assert parts.verdicts[0]["met"] is None
     assert running.code_of({"verdicts": parts.verdicts}) == 77
-    absent = findings.found(
-        Study(pairs(0.1)), [gate._replace(arm="view", metric="poison")]
-    )
+    absent = findings.found(Study(pairs(0.1)), [gate._replace(arm="view", metric="poison")])
     assert absent.verdicts[0]["met"] is False
     assert running.code_of({"verdicts": absent.verdicts}) == 1
 
@@ -299,9 +246,7 @@ def held_against(seeds=10, **arms):
     """
     for seed in range(seeds):
         for arm, (tokens, usd, success) in arms.items():
-            each = made(
-                arm, seed, tokens + seed, success=success, gated=arm == "shipped"
-            )
+            each = made(arm, seed, tokens + seed, success=success, gated=arm == "shipped")
             yield each._replace(figures=each.figures | {"usd": usd + seed / 1_000})
 
 
@@ -343,11 +288,7 @@ def test_the_best_rival_is_chosen_once_and_then_paired():
     """Not the cheapest of each seed: nobody could choose that beforehand."""
     each = [made("shipped", seed, 500, gated=True) for seed in (0, 1)]
     rivals = {"file_tail": (600, 900), "tool_cache": (1_000, 400)}
-    each += [
-        made(arm, seed, tokens[seed])
-        for arm, tokens in rivals.items()
-        for seed in (0, 1)
-    ]
+    each += [made(arm, seed, tokens[seed]) for arm, tokens in rivals.items() for seed in (0, 1)]
     study = Study(each, RIVALS)
     assert study.best("trial", "tokens") == "tool_cache"
     rows = study.rows("trial", "shipped")
@@ -355,21 +296,12 @@ def test_the_best_rival_is_chosen_once_and_then_paired():
 
 
 def test_where_no_rival_does_as_much_right_there_is_none_to_be_beaten_by():
-    arms = {
-        "shipped": (600, 8.0, 1.0),
-        "isolated": (400, 1.0, 0.5),
-        "file_tail": (300, 1.0, 0.5),
-    }
+    arms = {"shipped": (600, 8.0, 1.0), "isolated": (400, 1.0, 0.5), "file_tail": (300, 1.0, 0.5)}
     study = Study(held_against(**arms), RIVALS)
     assert study.best("trial", "tokens") is None
-    gate = Threshold(
-        "trial", "saving_vs_best >= 0.2", "saving_vs_best", "shipped", ">=", 0.2
-    )
+    gate = Threshold("trial", "saving_vs_best >= 0.2", "saving_vs_best", "shipped", ">=", 0.2)
     (verdict,) = findings.found(study, [gate]).verdicts
-    assert (verdict["met"], verdict["why"]) == (
-        True,
-        "no rival does as many tasks right",
-    )
+    assert (verdict["met"], verdict["why"]) == (True, "no rival does as many tasks right")
     (absent,) = findings.found(Study(held_against(**arms)), [gate]).verdicts
     assert absent["met"] is False, "none was played"
 
@@ -377,16 +309,9 @@ def test_where_no_rival_does_as_much_right_there_is_none_to_be_beaten_by():
 def test_no_saving_counts_where_success_was_missed():
     gates = [
         Threshold(
-            "trial",
-            "success_vs_isolated >= -0.02",
-            "success_vs_isolated",
-            "shipped",
-            ">=",
-            -0.02,
+            "trial", "success_vs_isolated >= -0.02", "success_vs_isolated", "shipped", ">=", -0.02
         ),
-        Threshold(
-            "trial", "saving_vs_best >= 0.2", "saving_vs_best", "shipped", ">=", 0.2
-        ),
+        Threshold("trial", "saving_vs_best >= 0.2", "saving_vs_best", "shipped", ">=", 0.2),
         Threshold("trial", "tokens <= 700", "tokens", "shipped", "<=", 700),
     ]
 
@@ -398,9 +323,7 @@ def test_no_saving_counts_where_success_was_missed():
         }
         return [
             verdict["met"]
-            for verdict in findings.found(
-                Study(held_against(**arms), RIVALS), gates
-            ).verdicts
+            for verdict in findings.found(Study(held_against(**arms), RIVALS), gates).verdicts
         ]
 
     assert met(1.0) == [True, True, True]
@@ -410,35 +333,21 @@ def test_no_saving_counts_where_success_was_missed():
 def test_a_gate_can_be_about_a_cell():
     study = Study([*pairs(0.4), *pairs(-0.2, (("agents", "ideal"),))])
     gate = Threshold(
-        "trial",
-        "net_saving[agents=ideal] >= 0",
-        "net_saving",
-        "view",
-        ">=",
-        0,
-        "agents=ideal",
+        "trial", "net_saving[agents=ideal] >= 0", "net_saving", "view", ">=", 0, "agents=ideal"
     )
     other = gate._replace(cell="p_read=0.0")
     ideal, absent = findings.found(study, [gate, other]).verdicts
-    assert (ideal["met"], ideal["value"], ideal["cells"]) == (
-        False,
-        pytest.approx(-0.2),
-        {},
-    )
+    assert (ideal["met"], ideal["value"], ideal["cells"]) == (False, pytest.approx(-0.2), {})
     assert absent["met"] is None
 
 
 def test_arms_that_came_out_equal_are_said_to_be():
     samples = [
-        made(arm, seed, 100 + seed)
-        for arm in ("view", "capsule", "shipped")
-        for seed in range(3)
+        made(arm, seed, 100 + seed) for arm in ("view", "capsule", "shipped") for seed in range(3)
     ]
     samples[3] = samples[3]._replace(figures=samples[3].figures | {"tokens": 99.0})
     parts = findings.found(Study(samples), ())
-    assert parts.equal == [
-        {"scenario": "trial", "cell": "", "arms": ["view", "shipped"]}
-    ]
+    assert parts.equal == [{"scenario": "trial", "cell": "", "arms": ["view", "shipped"]}]
     assert "trial: view and shipped came out equal in every run" in report.warnings(
         Study(samples), {}, parts
     )
@@ -466,11 +375,7 @@ def test_every_digit_of_a_number_counts():
 def test_every_arm_plays_the_same_seeds():
     orders = list(
         plan.planned(
-            files.find("landing_pages"),
-            "landing_pages",
-            ["isolated", "view"],
-            3,
-            grid=False,
+            files.find("landing_pages"), "landing_pages", ["isolated", "view"], 3, grid=False
         )
     )
     assert [(order.arm, order.seed) for order in orders] == [
@@ -480,9 +385,7 @@ def test_every_arm_plays_the_same_seeds():
 
 def test_cells_of_the_grid_are_played_by_those_that_are_compared():
     text = files.find("redundant_discovery")
-    orders = [
-        order for order in plan.planned(text, "redundant_discovery") if order.cell
-    ]
+    orders = [order for order in plan.planned(text, "redundant_discovery") if order.cell]
     by_cell = {}
     for order in orders:
         by_cell.setdefault(order.cell, set()).add(order.arm)
@@ -497,25 +400,19 @@ def test_cells_of_the_grid_are_played_by_those_that_are_compared():
     }
     assert by_cell[("agents", "ideal"),] == set(plan.available(files.load(text)))
     assert {
-        cell: len([o for o in orders if o.cell == cell and o.arm == "shipped"])
-        for cell in by_cell
+        cell: len([o for o in orders if o.cell == cell and o.arm == "shipped"]) for cell in by_cell
     } == {cell: 8 if cell == (("agents", "ideal"),) else 4 for cell in by_cell}
     full = list(plan.planned(text, "redundant_discovery", full=True))
-    assert (
-        sum(order.cell == (("n", 10),) and order.arm == "isolated" for order in full)
-        == 30
+    assert sum(order.cell == (("n", 10),) and order.arm == "isolated" for order in full) == 30
+    assert not any(("n", 20) in order.cell and len(order.cell) == 1 for order in orders), (
+        "that is its own"
     )
-    assert not any(
-        ("n", 20) in order.cell and len(order.cell) == 1 for order in orders
-    ), "that is its own"
 
 
 def test_isolated_agents_are_not_played_again_where_they_do_the_same():
     text = files.find("redundant_discovery")
     orders = list(plan.planned(text, "redundant_discovery"))
-    assert {order.arm for order in orders if order.cell == (("tool_use", 0.3),)} == {
-        "shipped"
-    }
+    assert {order.arm for order in orders if order.cell == (("tool_use", 0.3),)} == {"shipped"}
     heeded = text.replace("overlap: $overlap", "overlap: $p_read")
     orders = list(plan.planned(heeded, "heeded"))
     assert {order.arm for order in orders if order.cell == (("p_read", 0.7),)} == {
@@ -536,28 +433,20 @@ def test_such_a_cell_is_held_against_the_isolated_runs_of_the_first():
         (500, 1_000),
         (500, 1_001),
     ]
-    assert study.figures("trial", "view", "p_read=0.9")[
-        "net_saving"
-    ].value == pytest.approx(0.5, abs=1e-3)
+    assert study.figures("trial", "view", "p_read=0.9")["net_saving"].value == pytest.approx(
+        0.5, abs=1e-3
+    )
     assert not study.pairs("trial", "view", "isolated", "price=2.0")
 
 
 def test_isolated_agents_that_nobody_played_have_no_runs():
     played = (("p_read", 0.9),)
     alone = Threshold("trial", "tokens[isolated] > 0", "tokens", "isolated", ">", 0)
-    study = Study(
-        [made("view", seed, 500, cell) for seed in range(3) for cell in ((), played)]
-    )
-    assert (
-        study.of("trial", "isolated")
-        == study.of("trial", "isolated", "p_read=0.9")
-        == []
-    )
+    study = Study([made("view", seed, 500, cell) for seed in range(3) for cell in ((), played)])
+    assert study.of("trial", "isolated") == study.of("trial", "isolated", "p_read=0.9") == []
     assert study.of("another", "isolated") == study.of("trial", "isolated", "n=3") == []
     elsewhere = alone._replace(scenario="another")
-    assert [
-        each["met"] for each in findings.found(study, (alone, elsewhere)).verdicts
-    ] == [
+    assert [each["met"] for each in findings.found(study, (alone, elsewhere)).verdicts] == [
         None,
         None,
     ]
@@ -611,9 +500,6 @@ def test_a_line_that_cannot_be_read_is_no_failure_of_the_harness(capsys):
 
 def test_errors_under_json_are_json(tmp_path, capsys):
     lines = ((["retrieval", "--json"], 64), (["retrieval", str(tmp_path), "--json"], 2))
-    for line, code in (
-        *lines,
-        (["retrieval", str(tmp_path / "none.json"), "--json"], 2),
-    ):
+    for line, code in (*lines, (["retrieval", str(tmp_path / "none.json"), "--json"], 2)):
         assert shell.main(line) == code
         assert json.loads(capsys.readouterr().err)["error"]["message"]

@@ -21,21 +21,13 @@ def mem(clock):
 
 def keep(mem, run, **fields):
     mem.store.log.append(
-        Record.new(
-            "run", "eng-a", {"run": run, "agent": "eng-a", **fields}, key=f"run:{run}"
-        )
+        Record.new("run", "eng-a", {"run": run, "agent": "eng-a", **fields}, key=f"run:{run}")
     )
 
 
 def test_nobody_else_gets_the_same_work(mem, clock):
     mine = mem.as_agent("eng-a").claim("Fix  the Login page.")
-    assert mine == (
-        "fix the login page",
-        "eng-a",
-        None,
-        clock.at + 30 * 60_000_000,
-        None,
-    )
+    assert mine == ("fix the login page", "eng-a", None, clock.at + 30 * 60_000_000, None)
     with pytest.raises(
         Conflict, match=r"eng-a holds 'fix the login page' until 2026-02-01T09:30:00Z"
     ) as caught:
@@ -78,9 +70,7 @@ def test_a_retry_claims_once(mem):
     me = mem.as_agent("eng-a")
     first = me.claim("work", once="r/1/0")
     assert me.claim("work", once="r/1/0") == first
-    assert (
-        len([record for record in mem.store.log.since() if record.kind == "claim"]) == 1
-    )
+    assert len([record for record in mem.store.log.since() if record.kind == "claim"]) == 1
 
 
 def test_a_lease_ends_with_its_run(mem):

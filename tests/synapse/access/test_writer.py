@@ -14,21 +14,11 @@ from synapse.testing import FrozenClock
 
 
 def keep(mem, run, by="eng", **fields):
-    return mem.store.log.append(
-        Record.new("run", by, {"run": run, **fields}, key=f"run:{run}")
-    )
+    return mem.store.log.append(Record.new("run", by, {"run": run, **fields}, key=f"run:{run}"))
 
 
 def start(mem, run="r", by="eng", epoch=1, **fields):
-    return keep(
-        mem,
-        run,
-        by,
-        epoch=epoch,
-        state="running",
-        agent=by,
-        **{"project": "p"} | fields,
-    )
+    return keep(mem, run, by, epoch=epoch, state="running", agent=by, **{"project": "p"} | fields)
 
 
 @pytest.fixture
@@ -36,9 +26,7 @@ def mem():
     with synapse.open("memory:", clock=FrozenClock()) as mem:
         mem.register(Agent("eng", read=["api/*"], write=["api/*"]))
         mem.register(Agent("lead", role="project-lead", read=["*"], write=["*"]))
-        mem.register(
-            Agent("junior", read=["api/*"], write=["api/*"], review_required=True)
-        )
+        mem.register(Agent("junior", read=["api/*"], write=["api/*"], review_required=True))
         start(mem)
         yield mem
 
@@ -60,10 +48,7 @@ def test_a_run_may_write_in_its_project(mem):
 
 def test_a_run_reads_its_project_and_rules_on_nobody_above_it(mem):
     lead = mem.as_agent("lead")
-    theirs = [
-        lead.append("theirs", f"{place}/p")
-        for place in ("status", "blockers", "projects")
-    ]
+    theirs = [lead.append("theirs", f"{place}/p") for place in ("status", "blockers", "projects")]
     lead.append("another project's", "status/q")
     lead.append("for a team of that name", "team/p", to="team:p")
     mine = mem.as_agent("eng", run="r", epoch=1)
@@ -113,18 +98,8 @@ def test_a_stale_incarnation_writes_nothing(mem, name, why):
         act(me, ids)
     assert mem.store.log.mark()[1] == before + 1
     current = 2 if why == "epoch 2" else 1
-    assert refusals(mem)[0].fields == {
-        "run": "r",
-        "epoch": 1,
-        "current": current,
-        "what": what,
-    }
-    assert caught.value.details == {
-        "run": "r",
-        "epoch": 1,
-        "current": current,
-        "what": what,
-    }
+    assert refusals(mem)[0].fields == {"run": "r", "epoch": 1, "current": current, "what": what}
+    assert caught.value.details == {"run": "r", "epoch": 1, "current": current, "what": what}
 
 
 @pytest.mark.parametrize("act", ["approve", "reject", "vouch"])
@@ -146,10 +121,7 @@ def test_what_was_written_before_is_returned_again(mem):
     first = me.append("x", "api/x", once="r/1/0")
     keep(mem, "r", epoch=2)
     assert me.append("x", "api/x", once="r/1/0").id == first.id
-    assert (
-        mem.as_agent("eng", run="r", epoch=2).append("x", "api/x", once="r/1/0").id
-        == first.id
-    )
+    assert mem.as_agent("eng", run="r", epoch=2).append("x", "api/x", once="r/1/0").id == first.id
 
 
 def test_a_staged_entry_needs_room_and_the_right_incarnation(mem):
@@ -206,9 +178,7 @@ def test_fence():
     assert not fence("r", 1).holds([])
     assert fence("r", 1).holds(kept({"epoch": 1}, {"usage": 3}))
     assert not fence("r", 1).holds(kept({"epoch": 1}, {"epoch": 2}))
-    assert not fence("r", 1).holds(
-        kept({"epoch": 1}, {"epoch": 1, "state": "ended"}, {})
-    )
+    assert not fence("r", 1).holds(kept({"epoch": 1}, {"epoch": 1, "state": "ended"}, {}))
 
 
 def test_unclaimed():

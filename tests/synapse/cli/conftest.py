@@ -67,12 +67,7 @@ def prepared(tmp_path_factory):
     """A workspace as the command line makes it, of which each test gets a copy."""
     root = tmp_path_factory.mktemp("cli") / "shared-memory"
     assert main(["--root", str(root), "init"]) == 0
-    globs = (
-        "--read",
-        "api/*,blockers/*,status/*",
-        "--write",
-        "api/*,blockers/*,status/*",
-    )
+    globs = ("--read", "api/*,blockers/*,status/*", "--write", "api/*,blockers/*,status/*")
     agents = {
         "pl-brain": ("--role", "project-lead"),
         "eng-backend": ("--role", "engineer", "--department", "backend"),
@@ -96,9 +91,7 @@ def team(prepared, tmp_path):
 def wrote(team, run):
     """Write an entry of eng-backend's; its id."""
 
-    def wrote(
-        body="use /v2/users", *more, who="eng-backend", namespace="api/endpoints"
-    ):
+    def wrote(body="use /v2/users", *more, who="eng-backend", namespace="api/endpoints"):
         done = run("write", "--from", who, "--namespace", namespace, *more, body)
         assert done.code == 0, done.err
         return done.out.strip()

@@ -58,9 +58,7 @@ def test_every_verb_has_help_with_an_example(run, name):
     code, out, _ = run(name, "--help")
     assert code == 0
     assert out.startswith(f"usage: brain {name}")
-    words = shlex.split(
-        PROGRAM.verbs[name].example.replace("\\\n", " ").partition(" > ")[0]
-    )
+    words = shlex.split(PROGRAM.verbs[name].example.replace("\\\n", " ").partition(" > ")[0])
     assert words[0] == "brain"
     verb, rest = parse.split(words[1:])
     assert parse.arguments(PROGRAM.verbs[verb], rest)
@@ -78,9 +76,9 @@ def test_help_and_mistakes(run):
 
 
 def test_a_conversation_and_what_came_of_it(run, place):
-    sent = run(
-        "send", "--from", "helios", "--to", "nova", "--subject", "EV halt", "halt?"
-    )[1].strip()
+    sent = run("send", "--from", "helios", "--to", "nova", "--subject", "EV halt", "halt?")[
+        1
+    ].strip()
     assert rows(place, "select id, body from messages") == [(sent, "halt?")], (
         "the tables follow each command"
     )
@@ -88,16 +86,9 @@ def test_a_conversation_and_what_came_of_it(run, place):
     assert "halt?" in run("inbox", "--agent", "nova", "--mark")[1]
     run("ack", "--from", "nova", sent, "--body", "yes")
     assert rows(place, "select agent_id, ack_body from acks") == [("nova", "yes")]
-    fact = run(
-        "remember",
-        "--from",
-        "nova",
-        "--scope",
-        "group",
-        "--cites",
-        sent,
-        "the halt works",
-    )[1].strip()
+    fact = run("remember", "--from", "nova", "--scope", "group", "--cites", sent, "the halt works")[
+        1
+    ].strip()
     trail = run("why", "--agent", "helios", fact)
     assert trail[0] == 0
     assert sent in trail[1]

@@ -23,16 +23,9 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 
 def complete(words, cwd=None):
     program = ASK.format(script=completion_script("bash"), words=words)
-    env = os.environ | {
-        "PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"
-    }
+    env = os.environ | {"PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"}
     done = subprocess.run(
-        ["bash", "-c", program],
-        cwd=cwd,
-        env=env,
-        capture_output=True,
-        text=True,
-        check=True,
+        ["bash", "-c", program], cwd=cwd, env=env, capture_output=True, text=True, check=True
     )
     return [line for line in done.stdout.splitlines() if line]
 
@@ -42,11 +35,7 @@ def test_script_is_valid(shell):
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
     done = subprocess.run(
-        [shell, "-n"],
-        input=completion_script(shell),
-        text=True,
-        capture_output=True,
-        check=False,
+        [shell, "-n"], input=completion_script(shell), text=True, capture_output=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -83,15 +72,10 @@ def test_values_are_completed(tmp_path):
     os.makedirs(tmp_path / "src")
     for name in ("eng-backend", "eng-frontend", "r2d2"):
         (tmp_path / "shared-memory" / "agents" / f"{name}.yaml").touch()
-    assert complete("synapse read --agent eng", tmp_path) == [
-        "eng-backend",
-        "eng-frontend",
-    ]
+    assert complete("synapse read --agent eng", tmp_path) == ["eng-backend", "eng-frontend"]
     assert complete("synapse view r", tmp_path) == ["r2d2"]
     assert complete("synapse view r", tmp_path / "src") == ["r2d2"]
-    assert complete("synapse --root ../shared-memory view r", tmp_path / "src") == [
-        "r2d2"
-    ]
+    assert complete("synapse --root ../shared-memory view r", tmp_path / "src") == ["r2d2"]
     assert complete("synapse write --priority c") == ["critical"]
     assert complete("synapse write --scope p") == ["public", "private"]
     assert complete("synapse completion z") == ["zsh"]
@@ -99,7 +83,5 @@ def test_values_are_completed(tmp_path):
 
 def test_completion_prints_the_script(run):
     assert run("completion", "bash").out == completion_script("bash")
-    assert json.loads(run("completion", "zsh", "--json").out)[
-        "script"
-    ] == completion_script("zsh")
+    assert json.loads(run("completion", "zsh", "--json").out)["script"] == completion_script("zsh")
     assert run("completion", "csh").code == 64

@@ -12,9 +12,7 @@ def findings(run, *words):
     done = run("doctor", "--json", *words)
     found = json.loads(done.out)
     assert found["ok"] == (done.code == 0)
-    return [
-        (each["check"], each["verdict"], each["detail"]) for each in found["checks"]
-    ]
+    return [(each["check"], each["verdict"], each["detail"]) for each in found["checks"]]
 
 
 def test_a_sound_workspace_is_healthy(wrote, run):
@@ -34,11 +32,7 @@ def test_a_sound_workspace_is_healthy(wrote, run):
         "notify",
     }
     assert checks >= {"workspace", "index", "journal", "agents"}
-    assert (
-        "protocol",
-        "ok",
-        f"this software reads protocols up to {PROTOCOL}",
-    ) in found
+    assert ("protocol", "ok", f"this software reads protocols up to {PROTOCOL}") in found
     shown = run("doctor")
     assert shown.code == 0
     assert shown.out.splitlines()[0].split() == ["verdict", "check", "detail"]
@@ -87,9 +81,7 @@ def test_a_probe_that_fails_is_told(tmp_path, monkeypatch):
 
 def test_a_workspace_open_to_all_is_warned_of(team, run):
     os.chmod(team, 0o777)
-    assert any(
-        check == "access" and verdict == "warn" for check, verdict, _ in findings(run)
-    )
+    assert any(check == "access" and verdict == "warn" for check, verdict, _ in findings(run))
 
 
 def test_a_damaged_file_is_named(wrote, run, team):
@@ -116,9 +108,7 @@ def test_a_damaged_index_is_named(wrote, run, team):
 def test_an_agents_file_that_cannot_be_read_is_named(team, run):
     (team / "agents" / "broken.yaml").write_text("agent: [")
     found = [
-        detail
-        for check, verdict, detail in findings(run)
-        if (check, verdict) == ("agents", "fail")
+        detail for check, verdict, detail in findings(run) if (check, verdict) == ("agents", "fail")
     ]
     assert "agents/broken.yaml" in found[0]
 
@@ -169,14 +159,7 @@ def test_a_newer_protocol_is_refused_with_advice(team, run):
 
 def test_long_lists_are_counted():
     found = list(doctor.some("check", "warn", [str(n) for n in range(8)], "mend them"))
-    assert [finding.detail for finding in found] == [
-        "0",
-        "1",
-        "2",
-        "3",
-        "4",
-        "3 more; mend them",
-    ]
+    assert [finding.detail for finding in found] == ["0", "1", "2", "3", "4", "3 more; mend them"]
     assert list(doctor.some("check", "warn", [], "mend them")) == []
 
 
@@ -198,34 +181,22 @@ def test_conformance_names_what_is_wrong(run, tmp_path):
 
 def test_keys_values_and_roles_that_are_not_known_are_named(team, run):
     with open("shared-memory/synapse.yaml", "a", encoding="utf-8") as file:
-        file.write(
-            "limit: {run: {usd: 0.01}}\nbackup: {dri: /srv}\nreputation: maybe\n"
-        )
+        file.write("limit: {run: {usd: 0.01}}\nbackup: {dri: /srv}\nreputation: maybe\n")
     with open("shared-memory/agents/old.yaml", "w", encoding="utf-8") as file:
         file.write("agent: {id: old, role: enginer}\n")
     with open("shared-memory/agents/new.yaml", "w", encoding="utf-8") as file:
         file.write("agent: {id: new, rol: cto}\n")
     found = [
-        (check, verdict, detail)
-        for check, verdict, detail in findings(run)
-        if verdict != "ok"
+        (check, verdict, detail) for check, verdict, detail in findings(run) if verdict != "ok"
     ]
-    told = [
-        detail
-        for check, verdict, detail in found
-        if (check, verdict) == ("settings", "fail")
-    ]
+    told = [detail for check, verdict, detail in found if (check, verdict) == ("settings", "fail")]
     assert [text for text in told if "limit is not known: did you mean limits?" in text]
-    assert [
-        text for text in told if "backup.dri is not known: did you mean dir?" in text
-    ]
+    assert [text for text in told if "backup.dri is not known: did you mean dir?" in text]
     assert [text for text in told if "reputation 'maybe' is not valid" in text]
     assert ("agents", "fail") in {(check, verdict) for check, verdict, _ in found}
     (role,) = [detail for check, verdict, detail in found if "enginer" in detail]
     assert "agents/old.yaml: there is no role 'enginer': did you mean engineer?" in role
-    assert run("read", "--agent", "old").code == 3, (
-        "nobody is given an engineer's rights by a slip"
-    )
+    assert run("read", "--agent", "old").code == 3, "nobody is given an engineer's rights by a slip"
 
 
 def test_what_stops_no_run_is_not_said_to_stop_runs(team, run):

@@ -18,16 +18,8 @@ from tests.trusted import trust
 LINES = (
     ('~/bin/synapse send --to nova --subject "..." --body "..."', {}, "syn_"),
     ("~/bin/synapse poll --agent helios", {}, "1\n"),
-    (
-        '~/bin/synapse search "spread gate"',
-        {},
-        "the spread gate has no predictive power",
-    ),
-    (
-        "synapse export --format json --thread <id>",
-        {"<id>": "thr_1"},
-        '"thread_id": "thr_1"',
-    ),
+    ('~/bin/synapse search "spread gate"', {}, "the spread gate has no predictive power"),
+    ("synapse export --format json --thread <id>", {"<id>": "thr_1"}, '"thread_id": "thr_1"'),
     (
         "brain provenance <knowledge-id>",
         {"<knowledge-id>": "the fact's"},
@@ -63,16 +55,11 @@ def run(capsys):
     return run
 
 
-@pytest.mark.parametrize(
-    ("line", "values", "printed"), LINES, ids=[line for line, *_ in LINES]
-)
-def test_a_command_line_of_the_document_runs_as_written(
-    brain, run, line, values, printed
-):
+@pytest.mark.parametrize(("line", "values", "printed"), LINES, ids=[line for line, *_ in LINES])
+def test_a_command_line_of_the_document_runs_as_written(brain, run, line, values, printed):
     fact = brain.remember("the spread gate has no predictive power")
     words = [
-        {"<knowledge-id>": fact}.get(word, values.get(word, word))
-        for word in shlex.split(line)
+        {"<knowledge-id>": fact}.get(word, values.get(word, word)) for word in shlex.split(line)
     ]
     code, out = run(*words)
     assert (code, printed in out) == (0, True), out
@@ -90,22 +77,15 @@ def test_a_thread_answers_to_the_name_it_had(brain, run):
         assert (code, json.loads(out)["thread"]["id"]) == (0, thread["id"])
     sent = brain.send("nova", "gates", "and the fee?", thread_id="thr_1")
     assert brain.mail.get(sent).thread == thread["id"]
-    assert [row["body"] for row in brain.thread_history("thr_1")] == [
-        OLD["body"],
-        "and the fee?",
-    ]
-    assert (
-        run("synapse", "thread", "thr_1", "--tag", "fees", "--from", "helios")[0] == 0
-    )
+    assert [row["body"] for row in brain.thread_history("thr_1")] == [OLD["body"], "and the fee?"]
+    assert run("synapse", "thread", "thr_1", "--tag", "fees", "--from", "helios")[0] == 0
     assert run("synapse", "thread", "thr_2")[0] == 3
     assert run("synapse", "export", "--format", "json", "--thread", "thr_2")[0] == 3
 
 
 def test_attachments_are_in_the_json(brain, run, tmp_path):
     (tmp_path / "report.txt").write_text("figures")
-    sent = Mail(brain.me).send(
-        "nova", "see the report", attachments=[str(tmp_path / "report.txt")]
-    )
+    sent = Mail(brain.me).send("nova", "see the report", attachments=[str(tmp_path / "report.txt")])
     code, out = run("synapse", "export", "--format", "json", "--thread", sent.thread)
     (row,) = json.loads(out)["messages"]
     assert code == 0

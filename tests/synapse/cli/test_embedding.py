@@ -19,25 +19,14 @@ def chosen(tmp_path, run, embeddings):
 
 
 def test_embed_tells_what_was_done(chosen, run):
-    assert (
-        run("embed", "--limit", "1").out
-        == "1 embedded, 1 waiting; ollama/nomic-embed-text\n"
-    )
+    assert run("embed", "--limit", "1").out == "1 embedded, 1 waiting; ollama/nomic-embed-text\n"
     told = json.loads(run("embed", "--json").out)
-    assert told == {
-        "model": "ollama/nomic-embed-text",
-        "embedded": 1,
-        "refused": 0,
-        "waiting": 0,
-    }
+    assert told == {"model": "ollama/nomic-embed-text", "embedded": 1, "refused": 0, "waiting": 0}
 
 
 def test_refused_texts_are_counted(chosen, run, embeddings):
     embeddings.refuses = ("lunch",)
-    assert (
-        run("embed").out
-        == "1 embedded, 1 refused, 0 waiting; ollama/nomic-embed-text\n"
-    )
+    assert run("embed").out == "1 embedded, 1 refused, 0 waiting; ollama/nomic-embed-text\n"
 
 
 def test_search_by_meaning(chosen, run):

@@ -33,9 +33,7 @@ def test_watch_prints_one_line_an_event(wrote, run):
     assert done.code == 0
     assert len(lines) == 2
     assert lines[0].endswith(f" entry {first} info api/endpoints eng-backend: first")
-    assert lines[1].endswith(
-        f" entry {second} critical api/endpoints eng-backend: second"
-    )
+    assert lines[1].endswith(f" entry {second} critical api/endpoints eng-backend: second")
     assert lines[0].split()[0].isdigit()
 
 
@@ -58,10 +56,7 @@ def test_watch_tells_an_agent_only_what_it_may_see(wrote, run):
     watch = ("watch", "--since", "0", "--timeout", "0", "--json", "--agent")
 
     def bodies(*more):
-        return [
-            json.loads(line)["entry"]["body"]
-            for line in run(*watch, *more).out.splitlines()
-        ]
+        return [json.loads(line)["entry"]["body"] for line in run(*watch, *more).out.splitlines()]
 
     assert bodies("eng-frontend") == ["for all", "urgent"]
     assert bodies("eng-backend") == []
@@ -127,10 +122,7 @@ def test_watch_restores_the_signals_of_its_host(team, run):
         assert signal.getitimer(signal.ITIMER_REAL)[0] > 900
     finally:
         signal.setitimer(signal.ITIMER_REAL, *timer)
-    assert (
-        signal.getsignal(signal.SIGTERM),
-        signal.getsignal(signal.SIGALRM),
-    ) == before
+    assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGALRM)) == before
 
 
 def test_count_of_one_waits_for_one(wrote):

@@ -95,18 +95,11 @@ def test_audit_by_agent_entry_and_time(wrote, run):
 
     def kinds(*more):
         return [
-            (r["kind"], r["by"])
-            for r in json.loads(run("audit", "--json", *more).out)["audit"]
+            (r["kind"], r["by"]) for r in json.loads(run("audit", "--json", *more).out)["audit"]
         ]
 
-    assert kinds("--agent", "pl-brain") == [
-        ("entry", "pl-brain"),
-        ("archive", "pl-brain"),
-    ]
-    assert kinds("--entry", first) == [
-        ("entry", "eng-backend"),
-        ("archive", "pl-brain"),
-    ]
+    assert kinds("--agent", "pl-brain") == [("entry", "pl-brain"), ("archive", "pl-brain")]
+    assert kinds("--entry", first) == [("entry", "eng-backend"), ("archive", "pl-brain")]
     assert kinds("--entry", second) == [("entry", "pl-brain")]
     assert kinds("--limit", "1") == [("archive", "pl-brain")]
     assert kinds("--since", "2200-01-01") == []
@@ -137,6 +130,6 @@ def test_undo_last_asks_on_a_terminal(team, wrote, run, answer, archived):
 
 def test_audit_as_json_has_a_record_and_no_more(wrote, run):
     keys = "at by fields id key kind once path seq sha text time".split()
-    assert {
-        tuple(sorted(each)) for each in json.loads(run("audit", "--json").out)["audit"]
-    } == {tuple(keys)}
+    assert {tuple(sorted(each)) for each in json.loads(run("audit", "--json").out)["audit"]} == {
+        tuple(keys)
+    }

@@ -8,17 +8,9 @@ from synapse.system import home
 
 def test_keys_are_listed_in_a_table(team, run):
     assert "`synapse keys new AGENT` makes one" in run("keys").out
-    ids = [
-        run("keys", *act).out.split()[-1] for act in (["new", "eng-backend"], ["new"])
-    ]
+    ids = [run("keys", *act).out.split()[-1] for act in (["new", "eng-backend"], ["new"])]
     lines = run("keys", "list").out.splitlines()
-    assert lines[0].split(maxsplit=4) == [
-        "owner",
-        "key",
-        "state",
-        "since",
-        "private half",
-    ]
+    assert lines[0].split(maxsplit=4) == ["owner", "key", "state", "since", "private half"]
     assert [line.split()[:3] for line in lines[1:]] == [
         ["eng-backend", ids[0], "current"],
         ["@workspace", ids[1], "current"],
@@ -33,10 +25,7 @@ def test_keys_are_listed_in_a_table(team, run):
 
 def test_an_error_of_keys_says_what_to_do(team, run):
     done = run("keys", "rotate", "eng-backend")
-    assert (done.code, "`synapse keys new eng-backend` makes one" in done.err) == (
-        7,
-        True,
-    )
+    assert (done.code, "`synapse keys new eng-backend` makes one" in done.err) == (7, True)
     done = run("keys", "revoke", "eng-backend")
     assert (done.code, "`synapse keys list` lists them" in done.err) == (7, True)
     id = run("keys", "new", "eng-backend").out.split()[-1]
@@ -56,34 +45,16 @@ def test_an_error_of_keys_says_what_to_do(team, run):
 def test_how_long_personal_data_is_shown_is_told(team, run):
     for agent in ("eng-backend", "eng-frontend"):
         run("keys", "new", agent)
-    words = (
-        "write",
-        "--from",
-        "eng-backend",
-        "--namespace",
-        "api/x",
-        "--to",
-        "eng-frontend",
-    )
+    words = ("write", "--from", "eng-backend", "--namespace", "api/x", "--to", "eng-frontend")
     done = run(*words, "--scope", "encrypted", "--pii", "Ask the tall one")
     id = done.out.strip()
     assert done.err == f"{id} holds personal data: it is shown for 24h\n"
-    done = run(
-        *words, "--scope", "encrypted", "--ttl", "3d", "ask maria.keller7@gmail.com"
-    )
+    done = run(*words, "--scope", "encrypted", "--ttl", "3d", "ask maria.keller7@gmail.com")
     assert done.err.endswith("is shown for 3d\n")
     assert run(*words, "--scope", "encrypted", "Ask nobody").err == ""
     done = run(*words, "ask maria.keller7@gmail.com")
     assert (done.code, "scope: encrypted may hold it" in done.err) == (64, True)
-    words = (
-        "send",
-        "--from",
-        "eng-backend",
-        "--to",
-        "eng-frontend",
-        "--pii",
-        "Ask the tall one",
-    )
+    words = ("send", "--from", "eng-backend", "--to", "eng-frontend", "--pii", "Ask the tall one")
     assert run(*words).code == 7
     done = run(*words, "--scope", "encrypted")
     assert (done.code, done.err.endswith("is shown for 24h\n")) == (0, True)

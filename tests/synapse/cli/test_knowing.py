@@ -17,21 +17,12 @@ def known(team, run):
 
 def test_a_fact_is_kept_and_found_and_forgotten(known, run):
     id = known(
-        "remember",
-        "the sandbox resets at noon",
-        "--categories",
-        "env,time",
-        "--importance",
-        "2",
+        "remember", "the sandbox resets at noon", "--categories", "env,time", "--importance", "2"
     )
     assert id.startswith("fact_")
     found = json.loads(run("read", "--json", id).out)["entries"][0]
     own = found["more"]
-    assert (found["kind"], own["categories"], own["importance"]) == (
-        "fact",
-        ["env", "time"],
-        2,
-    )
+    assert (found["kind"], own["categories"], own["importance"]) == ("fact", ["env", "time"], 2)
     assert id in run("search", "sandbox").out
     done = run("forget", "--from", "eng-backend", id, "--reason", "it moved")
     assert (done.code, done.out) == (0, f"forgot {id}; it stays in the log\n")
@@ -40,9 +31,7 @@ def test_a_fact_is_kept_and_found_and_forgotten(known, run):
 
 
 def test_atoms_are_linked_and_trailed(known, run):
-    first = known(
-        "atom", "deploy", "skipped the migration", "login failed", "two hours of outage"
-    )
+    first = known("atom", "deploy", "skipped the migration", "login failed", "two hours of outage")
     second = known("atom", "support", "was flooded", "answers took a day")
     assert (
         known("link", first, second, "--type", "enables", "--strength", "0.8")
@@ -59,11 +48,7 @@ def test_atoms_are_linked_and_trailed(known, run):
 def test_what_is_wrong_is_said(known, run, team):
     for words, code, what in (
         (("remember", "x", "--importance", "much"), 2, "'much' is not a number"),
-        (
-            ("remember", "x", "--confidence", "7"),
-            1,
-            "confidence 7.0 is not between 0 and 1",
-        ),
+        (("remember", "x", "--confidence", "7"), 1, "confidence 7.0 is not between 0 and 1"),
         (("remember", "x", "--scope", "global"), 1, "global_write"),
         (("remember", "x", "--cites", "fact_000000000000"), 1, "there is no entry"),
         (("link", "fact_000000000000", "atom_000000000000"), 1, "there is no entry"),
@@ -71,9 +56,7 @@ def test_what_is_wrong_is_said(known, run, team):
         (("why", "nothing"), 1, "nothing"),
     ):
         done = run(*words, *(() if words[0] == "why" else ("--from", "eng-backend")))
-        assert (done.code != 0, done.code == code or done.code > 1) == (True, True), (
-            words
-        )
+        assert (done.code != 0, done.code == code or done.code > 1) == (True, True), words
         assert what in done.err, words
 
 

@@ -40,8 +40,7 @@ def test_version(run):
 
 
 @pytest.mark.parametrize(
-    "words",
-    [(), ("--json",), ("raed",), ("read", "--nonsense"), ("--nonsense", "read")],
+    "words", [(), ("--json",), ("raed",), ("read", "--nonsense"), ("--nonsense", "read")]
 )
 def test_a_line_that_cannot_be_read(run, words):
     done = run(*words)
@@ -93,11 +92,7 @@ def test_every_error_has_its_exit_code(kind, run, monkeypatch):
     [
         (OSError(28, "No space left on device"), 6, "No space left on device"),
         (PermissionError(13, "Permission denied", "/x"), 6, "/x: Permission denied"),
-        (
-            ValueError("what?"),
-            1,
-            "this is a bug: ValueError: what?; --debug shows where",
-        ),
+        (ValueError("what?"), 1, "this is a bug: ValueError: what?; --debug shows where"),
         (RecursionError("too deep"), 1, "RecursionError"),
         (KeyboardInterrupt(), 130, ""),
         (BrokenPipeError(), 141, ""),
@@ -127,9 +122,7 @@ def test_a_reader_that_goes_away_is_no_error(wrote):
     for n in range(40):
         wrote(f"{n} " + "x" * 3000)
     line = f"{sys.executable} -m synapse.cli read --limit 0 | head -n 1; echo ${{PIPESTATUS[0]}}"
-    done = subprocess.run(
-        ["bash", "-c", line], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True)
     first, code = done.stdout.splitlines()
     assert first.startswith("syn-")
     assert code == "141"
@@ -140,9 +133,7 @@ def test_a_reader_that_goes_away_is_no_error(wrote):
 def test_output_that_cannot_be_written_is_an_error(wrote):
     wrote()
     line = f"{sys.executable} -m synapse.cli read > /dev/full"
-    done = subprocess.run(
-        ["bash", "-c", line], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
     assert done.returncode == 6
     assert done.stderr == "synapse: [Errno 28] No space left on device\n"
 
@@ -163,18 +154,13 @@ def test_an_output_that_is_not_utf8_gets_escapes(wrote, shell):
 def test_module_and_package_can_be_run(tmp_path):
     for module in ("synapse", "synapse.cli"):
         done = subprocess.run(
-            [sys.executable, "-m", module, "--help"],
-            capture_output=True,
-            text=True,
-            check=True,
+            [sys.executable, "-m", module, "--help"], capture_output=True, text=True, check=True
         )
         assert done.stdout == overview()
 
 
 def test_synapse_write_and_register(team, run, monkeypatch, capsys):
-    monkeypatch.setattr(
-        "sys.argv", ["synapse-register", "--id", "eng-new", "--role", "engineer"]
-    )
+    monkeypatch.setattr("sys.argv", ["synapse-register", "--id", "eng-new", "--role", "engineer"])
     assert main_register() == 0
     words = ["--from", "eng-new", "--namespace", "status/brain-suite", "--priority", "info", "--tags",
              "frontend,deployed", "--ttl", "7d", "Deployed landing pages"]  # fmt: skip
@@ -280,16 +266,11 @@ def test_a_run_without_an_agent_is_nobody(spawned, run, monkeypatch):
     assert run("read", "--agent", "eng-backend").code == 4
 
 
-def test_a_reader_sees_only_its_own_even_when_the_environment_names_it(
-    wrote, run, monkeypatch
-):
+def test_a_reader_sees_only_its_own_even_when_the_environment_names_it(wrote, run, monkeypatch):
     wrote("for the lead", "--to", "agent:pl-brain")
     monkeypatch.setenv("SYNAPSE_AGENT", "eng-frontend")
     assert json.loads(run("read", "--json").out)["entries"] == []
-    assert (
-        len(json.loads(run("read", "--json", "--agent", "operator").out)["entries"])
-        == 1
-    )
+    assert len(json.loads(run("read", "--json", "--agent", "operator").out)["entries"]) == 1
 
 
 @pytest.mark.parametrize(

@@ -14,14 +14,7 @@ OLD = [
         "read_by": ["nova"],
         "ack_body": "ok",
     },
-    {
-        "id": "m2",
-        "from": "nova",
-        "to": "all",
-        "body": "two",
-        "thread_id": "t",
-        "read_by": [],
-    },
+    {"id": "m2", "from": "nova", "to": "all", "body": "two", "thread_id": "t", "read_by": []},
 ]
 
 
@@ -45,15 +38,8 @@ def test_it_says_what_it_will_do_and_what_it_did(run, old):
     assert "registered: helios, nova" in done.out
     assert "Helios is helios here" in done.out
     told = json.loads(run("migrate", *old, "--json").out)
-    rows = {
-        row["kind"]: (row["read"], row["written"], row["there"])
-        for row in told["counts"]
-    }
-    assert (rows["messages"], rows["facts"], rows["acks"]) == (
-        (2, 0, 2),
-        (1, 0, 1),
-        (1, 0, 1),
-    )
+    rows = {row["kind"]: (row["read"], row["written"], row["there"]) for row in told["counts"]}
+    assert (rows["messages"], rows["facts"], rows["acks"]) == ((2, 0, 2), (1, 0, 1), (1, 0, 1))
 
 
 def test_what_cannot_be_kept_is_told_and_nothing_done(run, old, tmp_path):
@@ -69,20 +55,16 @@ def test_what_cannot_be_kept_is_told_and_nothing_done(run, old, tmp_path):
 
 def test_the_old_file_again(run, old, tmp_path):
     run("migrate", *old)
-    assert json.loads(run("export", "--format", "synapse-json").out) == {
-        "messages": OLD
-    }
+    assert json.loads(run("export", "--format", "synapse-json").out) == {"messages": OLD}
     assert run("export", "--format", "synapse-json", "out.json").code == 0
     assert json.loads((tmp_path / "out.json").read_text()) == {"messages": OLD}
     assert run("export", "--format", "synapse-json", "out.json").code == 5
-    thread = json.loads(run("threads", "--json", "--status", "all").out)["threads"][0][
-        "id"
-    ]
+    thread = json.loads(run("threads", "--json", "--status", "all").out)["threads"][0]["id"]
     assert (
         len(
-            json.loads(
-                run("export", "--format", "synapse-json", "--thread", thread).out
-            )["messages"]
+            json.loads(run("export", "--format", "synapse-json", "--thread", thread).out)[
+                "messages"
+            ]
         )
         == 1
     )
@@ -96,10 +78,7 @@ def test_the_mirror_is_kept_by_whoever_acts(run, old, shell, tmp_path):
         file.write("mirror: {synapse_json: ../mirror.json}\n")
     run("trust", "--yes")
     assert shell("send", "--from", "helios", "--to", "nova", "three").code == 0
-    bodies = [
-        row["body"]
-        for row in json.loads((tmp_path / "mirror.json").read_text())["messages"]
-    ]
+    bodies = [row["body"] for row in json.loads((tmp_path / "mirror.json").read_text())["messages"]]
     assert bodies == ["one", "two", "three"]
     assert "mirror.json" not in run("doctor", "--json").out
     (tmp_path / "mirror.json").write_text("{}")

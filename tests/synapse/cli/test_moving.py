@@ -13,10 +13,7 @@ def test_export_and_import_keep_everything(wrote, run, tmp_path):
     run("init", tmp_path / "copy")
     done = run("import", "--root", tmp_path / "copy", tmp_path / "out.jsonl")
     assert (done.code, done.out) == (0, f"8 records imported, head {head}\n")
-    assert (
-        json.loads(run("rebuild", "--root", tmp_path / "copy", "--json").out)["digest"]
-        == digest
-    )
+    assert json.loads(run("rebuild", "--root", tmp_path / "copy", "--json").out)["digest"] == digest
     assert run("verify", "--root", tmp_path / "copy").code == 0
 
 
@@ -39,8 +36,7 @@ def test_the_head_tells_an_export_whose_end_is_missing(wrote, run, tmp_path):
     whole, cut = tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
     head = json.loads(run("export", "--json", whole).out)["head"]
     cut.write_text(
-        "".join(whole.read_text(encoding="utf-8").splitlines(keepends=True)[:-1]),
-        encoding="utf-8",
+        "".join(whole.read_text(encoding="utf-8").splitlines(keepends=True)[:-1]), encoding="utf-8"
     )
     run("init", tmp_path / "copy")
     done = run("import", "--root", tmp_path / "copy", cut)
@@ -51,14 +47,9 @@ def test_the_head_tells_an_export_whose_end_is_missing(wrote, run, tmp_path):
 def test_an_empty_export_is_imported_as_nothing(run, tmp_path):
     run("init", tmp_path / "copy")
     (tmp_path / "empty.jsonl").touch()
-    assert (
-        run("import", "--root", tmp_path / "copy", tmp_path / "empty.jsonl").code == 0
-    )
+    assert run("import", "--root", tmp_path / "copy", tmp_path / "empty.jsonl").code == 0
     done = run("import", "--root", tmp_path / "copy", tmp_path / "none.jsonl")
-    assert (done.code, done.err) == (
-        3,
-        f"synapse: there is no file {tmp_path}/none.jsonl\n",
-    )
+    assert (done.code, done.err) == (3, f"synapse: there is no file {tmp_path}/none.jsonl\n")
 
 
 def test_an_export_never_replaces_a_file(wrote, run, tmp_path):
@@ -92,9 +83,7 @@ def test_for_other_readers(wrote, run, tmp_path):
         place = tmp_path / generation
         assert run("export", place, "--as-generation", generation).code == 0
         files = [
-            os.path.join(folder, name)
-            for folder, _, names in os.walk(place)
-            for name in names
+            os.path.join(folder, name) for folder, _, names in os.walk(place) for name in names
         ]
         assert files == [str(place / "entries" / "api" / "endpoints" / f"{id}.md")]
         with open(files[0], encoding="utf-8") as file:

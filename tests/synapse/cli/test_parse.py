@@ -31,12 +31,7 @@ def test_split(words, verb, rest):
 
 @pytest.mark.parametrize(
     ("given", "found"),
-    [
-        (None, None),
-        ([], []),
-        (["a, b", "c,,a"], ["a", "b", "c"]),
-        (["", " "], []),
-    ],
+    [(None, None), ([], []), (["a, b", "c,,a"], ["a", "b", "c"]), (["", " "], [])],
 )
 def test_many(given, found):
     assert parse.many(given) == found
@@ -55,10 +50,7 @@ def test_number():
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [
-        ("raed", "did you mean 'read'?"),
-        ("xyzzy", "`synapse help --all` lists them all"),
-    ],
+    [("raed", "did you mean 'read'?"), ("xyzzy", "`synapse help --all` lists them all")],
 )
 def test_an_unknown_verb_is_answered_with_a_hint(name, hint):
     with pytest.raises(Usage, match="there is no verb") as caught:
@@ -96,12 +88,8 @@ WORDS = [
 def test_the_quick_way_agrees_with_argparse(data):
     verb = VERBS[data.draw(st.sampled_from(sorted(VERBS)))]
     options = parse.options_of(verb)
-    flags = [
-        name for names, _ in options.calls for name in names if name.startswith("-")
-    ]
-    words = data.draw(
-        st.lists(st.sampled_from(WORDS) | st.sampled_from(flags), max_size=6)
-    )
+    flags = [name for names, _ in options.calls for name in names if name.startswith("-")]
+    words = data.draw(st.lists(st.sampled_from(WORDS) | st.sampled_from(flags), max_size=6))
     found = parse.quick(options, words)
     assume(found is not None)
     assert vars(found) == vars(parser_of(verb, options).parse_args(words))
@@ -109,12 +97,7 @@ def test_the_quick_way_agrees_with_argparse(data):
 
 @pytest.mark.parametrize("name", sorted(VERBS))
 def test_the_examples_go_the_quick_way(name):
-    text = (
-        VERBS[name]
-        .example.replace("\\\n", " ")
-        .removeprefix('eval "$(')
-        .removesuffix(')"')
-    )
+    text = VERBS[name].example.replace("\\\n", " ").removeprefix('eval "$(').removesuffix(')"')
     _, words = parse.split(shlex.split(text)[1:])
     assert parse.quick(parse.options_of(VERBS[name]), words) is not None
 
@@ -125,10 +108,7 @@ def test_a_verb_is_parsed_without_the_others_and_without_argparse():
         " '/nowhere']); print(*sys.modules)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, "--agent", "x"],
-        capture_output=True,
-        text=True,
-        check=True,
+        [sys.executable, "-c", code, "--agent", "x"], capture_output=True, text=True, check=True
     )
     loaded = set(done.stdout.split())
     assert "synapse.cli.follow" in loaded
@@ -140,23 +120,13 @@ def test_a_verb_is_parsed_without_the_others_and_without_argparse():
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [
-        ("90", 90),
-        ("1.5", 1.5),
-        ("0", 0),
-        ("5m", 300),
-        ("2h", 7_200),
-        ("1d", 86_400),
-        ("30s", 30),
-    ],
+    [("90", 90), ("1.5", 1.5), ("0", 0), ("5m", 300), ("2h", 7_200), ("1d", 86_400), ("30s", 30)],
 )
 def test_a_time_in_seconds_or_with_a_unit(text, seconds):
     assert parse.seconds(text) == seconds
 
 
-@pytest.mark.parametrize(
-    "text", ["", "m", "-1", "5 m", "soon", "1.2.3", "1e3", "inf", "nan", "٣"]
-)
+@pytest.mark.parametrize("text", ["", "m", "-1", "5 m", "soon", "1.2.3", "1e3", "inf", "nan", "٣"])
 def test_what_is_no_time_is_told_in_words(text):
     with pytest.raises(
         ValueError, match="is not a time: write seconds, or a number and s, m, h or d"

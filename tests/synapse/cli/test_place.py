@@ -14,31 +14,19 @@ def repo(tmp_path, monkeypatch):
     return tmp_path / "repo"
 
 
-def test_an_agent_in_a_sub_folder_writes_into_the_workspace_of_its_project(
-    repo, run, tmp_path
-):
+def test_an_agent_in_a_sub_folder_writes_into_the_workspace_of_its_project(repo, run, tmp_path):
     assert run("init", tmp_path / "home/shared-memory").code == 0
     assert run("init", repo / "shared-memory").code == 0
     run("register", "--id", "eng-a", "--write", "api/*")
     id = run("write", "--from", "eng-a", "--namespace", "api/x", "here").out.strip()
     assert (repo / f"shared-memory/entries/api/x/{id}.md").is_file()
     assert "here" in run("read").out
-    assert run("--root", tmp_path / "home/shared-memory", "read").out.startswith(
-        "-- 0 of 0"
-    )
+    assert run("--root", tmp_path / "home/shared-memory", "read").out.startswith("-- 0 of 0")
 
 
 def test_nothing_is_written_into_the_default_from_inside_a_project(repo, run, tmp_path):
     run("init", tmp_path / "home/shared-memory")
-    run(
-        "--root",
-        tmp_path / "home/shared-memory",
-        "register",
-        "--id",
-        "eng-a",
-        "--write",
-        "api/*",
-    )
+    run("--root", tmp_path / "home/shared-memory", "register", "--id", "eng-a", "--write", "api/*")
     done = run("write", "--from", "eng-a", "--namespace", "api/x", "lost")
     assert (done.code, done.out) == (3, "")
     assert f"There is one at {tmp_path / 'home'}/shared-memory" in done.err
@@ -60,9 +48,7 @@ def test_where_tells_the_root_and_why(repo, run, monkeypatch):
         "main": False,
         "reason": f"the folder shared-memory in {repo}",
     }
-    assert (
-        run("where", "--root", "../shared-memory").out == f"{root}\n  named by --root\n"
-    )
+    assert run("where", "--root", "../shared-memory").out == f"{root}\n  named by --root\n"
     monkeypatch.setenv("SYNAPSE_ROOT", root)
     assert run("where").out == f"{root}\n  named by SYNAPSE_ROOT\n"
     monkeypatch.setenv("SYNAPSE_ROOT", "/nowhere")
@@ -93,19 +79,14 @@ def test_init_makes_no_second_workspace_in_a_project(repo, run, monkeypatch):
     assert run("where").out.startswith(f"{repo}/src/shared-memory\n")
 
 
-def test_the_other_commands_follow_the_same_rule(
-    repo, run, capsys, tmp_path, monkeypatch
-):
+def test_the_other_commands_follow_the_same_rule(repo, run, capsys, tmp_path, monkeypatch):
     from orchestrator import cli as orchestrator
     from synapse.cli import brain
 
     run("init", repo / "shared-memory")
     run("init", tmp_path / "home/.openclaw/workspace/memory/brain.db.log")
     run("register", "--id", "eng-a")
-    for main, words in (
-        (orchestrator.main, ["ps", "--json"]),
-        (brain.main, ["agents", "--json"]),
-    ):
+    for main, words in ((orchestrator.main, ["ps", "--json"]), (brain.main, ["agents", "--json"])):
         capsys.readouterr()
         assert main(words) == 0
         told = capsys.readouterr().out

@@ -30,19 +30,11 @@ def test_probe_of_a_place_that_is_not_there_says_so(name, tmp_path):
 
 def test_mountinfo():
     found = dict(probes.parse_mountinfo(MOUNTINFO.splitlines()))
-    assert found == {
-        "/": "ext4",
-        "/proc": "proc",
-        "/mnt/team share": "nfs4",
-        "/home": "xfs",
-    }
+    assert found == {"/": "ext4", "/proc": "proc", "/mnt/team share": "nfs4", "/home": "xfs"}
 
 
 def test_mount():
-    assert probes.parse_mount(MOUNT.splitlines()) == [
-        ("/", "apfs"),
-        ("/Volumes/share", "smbfs"),
-    ]
+    assert probes.parse_mount(MOUNT.splitlines()) == [("/", "apfs"), ("/Volumes/share", "smbfs")]
 
 
 def test_the_nearest_mount_counts(monkeypatch):

@@ -55,10 +55,7 @@ def test_a_narrow_terminal_gets_as_much_as_fits(tmp_path):
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 20))
     subprocess.run(
-        [sys.executable, "-c", words],
-        stderr=theirs,
-        check=True,
-        env=os.environ | {"TERM": "xterm"},
+        [sys.executable, "-c", words], stderr=theirs, check=True, env=os.environ | {"TERM": "xterm"}
     )
     os.close(theirs)
     shown = everything(ours).split("\r\x1b[K")

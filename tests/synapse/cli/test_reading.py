@@ -35,12 +35,9 @@ def test_an_empty_page_is_verifiable(team, run):
 
 def test_json_has_the_fields_that_others_build_on(wrote, run):
     wrote()
-    entry = json.loads(run("read", "--agent", "eng-frontend", "--json").out)["entries"][
-        0
-    ]
+    entry = json.loads(run("read", "--agent", "eng-frontend", "--json").out)["entries"][0]
     promised = (
-        "id from to timestamp namespace priority ttl tags topic supersedes related trust"
-        " body"
+        "id from to timestamp namespace priority ttl tags topic supersedes related trust body"
     ).split()
     assert set(promised) <= set(entry)
 
@@ -65,11 +62,7 @@ def test_entries_by_id_come_with_the_same_counts(wrote, run):
     first, _ = wrote("one"), wrote("two")
     found = json.loads(run("read", first, "--json").out)
     page = json.loads(run("read", "--json").out)
-    assert (found["cursor"], found["matched"], found["visible"]) == (
-        page["cursor"],
-        1,
-        1,
-    )
+    assert (found["cursor"], found["matched"], found["visible"]) == (page["cursor"], 1, 1)
 
 
 def test_filters(wrote, run):
@@ -106,15 +99,7 @@ def test_a_filter_that_cannot_be_read_is_refused(team, run, more, told):
 
 @pytest.mark.parametrize(
     "verb",
-    [
-        "read",
-        "search text",
-        "recent",
-        "log",
-        "audit",
-        "what-did eng-backend",
-        "timeline web",
-    ],
+    ["read", "search text", "recent", "log", "audit", "what-did eng-backend", "timeline web"],
 )
 def test_since_takes_phrases_everywhere(wrote, run, verb):
     id = wrote("text", namespace="blockers/web")
@@ -193,9 +178,7 @@ def test_a_plain_read_writes_nothing(wrote, run, team):
     wrote()
     before = {path: path.stat().st_mtime_ns for path in (team / "journal").iterdir()}
     run("read", "--agent", "eng-frontend")
-    assert {
-        path: path.stat().st_mtime_ns for path in (team / "journal").iterdir()
-    } == before
+    assert {path: path.stat().st_mtime_ns for path in (team / "journal").iterdir()} == before
 
 
 def test_controls_are_spelled_out(wrote, run):
@@ -208,9 +191,7 @@ def test_controls_are_spelled_out(wrote, run):
 def test_synapse_read_is_the_concatenated_markdown(wrote, run, monkeypatch, capsys):
     for n in range(60):
         wrote(f"body {n}")
-    monkeypatch.setattr(
-        "sys.argv", ["synapse-read", "--agent", "eng-frontend", "--since", "24h"]
-    )
+    monkeypatch.setattr("sys.argv", ["synapse-read", "--agent", "eng-frontend", "--since", "24h"])
     assert main_read() == 0
     out = capsys.readouterr().out
     assert out.count("\nfrom: eng-backend\n") == 60
@@ -245,18 +226,10 @@ def test_search_finds_and_ranks(wrote, run):
 def test_search_sees_no_more_than_reading(wrote, run):
     wrote("the users endpoint", "--to", "agent:pl-brain")
     assert (
-        json.loads(run("search", "--json", "users", "--agent", "eng-frontend").out)[
-            "entries"
-        ]
-        == []
+        json.loads(run("search", "--json", "users", "--agent", "eng-frontend").out)["entries"] == []
     )
     assert (
-        len(
-            json.loads(run("search", "--json", "users", "--agent", "pl-brain").out)[
-                "entries"
-            ]
-        )
-        == 1
+        len(json.loads(run("search", "--json", "users", "--agent", "pl-brain").out)["entries"]) == 1
     )
 
 
@@ -264,9 +237,7 @@ def test_on_a_terminal_pages_are_folded_and_safe(wrote):
     wrote("\x1b]0;owned\x07 " + "word " * 40)
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 60))
-    subprocess.run(
-        [sys.executable, "-m", "synapse.cli", "read"], stdout=theirs, check=True
-    )
+    subprocess.run([sys.executable, "-m", "synapse.cli", "read"], stdout=theirs, check=True)
     os.close(theirs)
     text = os.read(ours, 1 << 16).decode()
     os.close(ours)
@@ -279,9 +250,7 @@ def test_on_a_terminal_pages_are_folded_and_safe(wrote):
 
 def test_a_single_entry_says_what_became_of_it(team, run):
     old = json.loads(
-        run(
-            "write", "--from", "eng-backend", "--namespace", "api/x", "--json", "first"
-        ).out
+        run("write", "--from", "eng-backend", "--namespace", "api/x", "--json", "first").out
     )["id"]
     new = json.loads(
         run(
@@ -308,10 +277,7 @@ def test_unread_is_what_was_not_shown(wrote, run):
     info, critical = wrote("old news"), wrote("it breaks", "--priority", "critical")
     ask = ("read", "--agent", "eng-frontend", "--unread")
     lines = run(*ask).out.splitlines()
-    assert [line for line in lines if line.startswith("  >")] == [
-        "  > it breaks",
-        "  > old news",
-    ]
+    assert [line for line in lines if line.startswith("  >")] == ["  > it breaks", "  > old news"]
     assert lines[-1].startswith("-- 2 of 2 unread, 2 matching; cursor ")
     assert run("unread", "--agent", "eng-frontend").out == "2\n"
     part = json.loads(run(*ask, "--limit", "1", "--mark", "--json").out)
@@ -323,10 +289,7 @@ def test_unread_is_what_was_not_shown(wrote, run):
     )
     assert info in run(*ask, "--mark").out
     done = run(*ask, "--mark")
-    assert (
-        done.code,
-        done.out.startswith("-- 0 of 0 unread, 2 matching; cursor "),
-    ) == (0, True)
+    assert (done.code, done.out.startswith("-- 0 of 0 unread, 2 matching; cursor ")) == (0, True)
 
 
 def test_unread_knows_its_agent_from_the_environment(wrote, run, monkeypatch):
@@ -341,9 +304,7 @@ def test_a_budget_bounds_what_is_printed_and_marked(wrote, run):
         wrote(f"{n} " + "word " * 40)
     ask = ("read", "--agent", "eng-frontend", "--unread", "--budget", "220", "--mark")
     seen = []
-    while whole := [
-        line[4] for line in run(*ask).out.splitlines() if line.startswith("  >")
-    ]:
+    while whole := [line[4] for line in run(*ask).out.splitlines() if line.startswith("  >")]:
         assert len(whole) < 6
         seen += whole
     assert seen == list("012345")
@@ -362,14 +323,8 @@ def test_a_budget_bounds_what_is_printed_and_marked(wrote, run):
             ("--unread", "--agent", "eng-frontend", "--budget", "99", "--markdown"),
             "--budget cannot go with --markdown",
         ),
-        (
-            ("--unread", "--agent", "eng-frontend", "--budget", "9"),
-            "the last line alone takes",
-        ),
-        (
-            ("--unread", "--agent", "eng-frontend", "--namespace", "mail"),
-            "synapse inbox",
-        ),
+        (("--unread", "--agent", "eng-frontend", "--budget", "9"), "the last line alone takes"),
+        (("--unread", "--agent", "eng-frontend", "--namespace", "mail"), "synapse inbox"),
         (
             ("--unread", "--agent", "eng-frontend", "syn-2026-02-01-001"),
             "cannot go with the ids of entries",
@@ -400,9 +355,7 @@ def test_what_nobody_could_read_was_not_shown(wrote, run, team, more):
     words = ["read", "--root", str(team), "--agent", "eng-frontend", *more, "--mark"]
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "synapse.cli", *words],
-            stdout=write,
-            stderr=subprocess.PIPE,
+            [sys.executable, "-m", "synapse.cli", *words], stdout=write, stderr=subprocess.PIPE
         )
     finally:
         os.close(write)
@@ -412,15 +365,9 @@ def test_what_nobody_could_read_was_not_shown(wrote, run, team, more):
 
 def test_a_namespace_with_nothing_in_it_points_to_what_is_below(wrote, run):
     wrote("use /v2/users")
-    for words in (
-        ("read", "--namespace", "api"),
-        ("search", "--namespace", "api", "users"),
-    ):
+    for words in (("read", "--namespace", "api"), ("search", "--namespace", "api", "users")):
         done = run(*words)
-        assert (
-            "nothing is in api itself; --namespace 'api/*' has what is below it"
-            in done.err
-        )
+        assert "nothing is in api itself; --namespace 'api/*' has what is below it" in done.err
         assert "use /v2/users" not in done.out
         assert run(*words, "--json").err == ""
     for place in ("api/*", "api/endpoints", "status"):

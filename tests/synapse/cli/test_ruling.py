@@ -5,10 +5,7 @@ import pytest
 
 
 def bodies(run, *more):
-    return [
-        entry["body"]
-        for entry in json.loads(run("read", "--json", *more).out)["entries"]
-    ]
+    return [entry["body"] for entry in json.loads(run("read", "--json", *more).out)["entries"]]
 
 
 @pytest.fixture
@@ -36,14 +33,8 @@ def test_staged_entries_wait_until_they_are_approved(staged, run):
     assert f"{first} info status/x junior" in waiting
     assert "(staged)" in waiting
     assert [
-        e["id"]
-        for e in json.loads(run("approve", "--from", "pl-brain", "--json").out)[
-            "entries"
-        ]
-    ] == [
-        first,
-        second,
-    ]
+        e["id"] for e in json.loads(run("approve", "--from", "pl-brain", "--json").out)["entries"]
+    ] == [first, second]
     done = run("approve", "--from", "pl-brain", first, second)
     assert (done.code, done.out) == (0, f"approved {first}\napproved {second}\n")
     assert bodies(run) == ["second", "first"]
@@ -118,9 +109,7 @@ def test_a_spawned_run_never_decides_as_the_operator(wrote, run, monkeypatch):
     assert bodies(run) != []
 
 
-@pytest.mark.parametrize(
-    "verb", ["resolve", "approve", "reject", "vouch", "archive", "restore"]
-)
+@pytest.mark.parametrize("verb", ["resolve", "approve", "reject", "vouch", "archive", "restore"])
 def test_what_is_not_there_cannot_be_ruled_on(team, run, verb):
     done = run(verb, "--from", "pl-brain", "--json", "syn-2020-01-01-001")
     assert (done.code, done.out) == (3, "")

@@ -7,12 +7,7 @@ import pytest
 
 import synapse
 from synapse.cli import main
-from synapse.cli.frame.scripts import (
-    COMMANDS,
-    text_of,
-    upgrade_scripts,
-    write_scripts,
-)
+from synapse.cli.frame.scripts import COMMANDS, text_of, upgrade_scripts, write_scripts
 
 FAKE = '#!/bin/sh\necho "$SYNAPSE_ROOT"\nprintf "<%s>" "$@"\n'
 
@@ -20,20 +15,14 @@ FAKE = '#!/bin/sh\necho "$SYNAPSE_ROOT"\nprintf "<%s>" "$@"\n'
 def test_scripts_are_executable_and_can_be_written_again(tmp_path):
     for _ in range(2):
         paths = write_scripts(str(tmp_path))
-        assert sorted(os.listdir(tmp_path / "bin")) == sorted(
-            f"{name}.sh" for name in COMMANDS
-        )
+        assert sorted(os.listdir(tmp_path / "bin")) == sorted(f"{name}.sh" for name in COMMANDS)
     assert all(os.stat(path).st_mode & stat.S_IXUSR for path in paths)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_script_is_valid_shell(command, tmp_path):
     done = subprocess.run(
-        ["sh", "-n"],
-        input=text_of(command),
-        text=True,
-        capture_output=True,
-        check=False,
+        ["sh", "-n"], input=text_of(command), text=True, capture_output=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -15,9 +15,7 @@ def findings(run):
     done = run("doctor", "--security", "--json")
     found = json.loads(done.out)
     assert found["ok"] == (done.code == 0)
-    return [
-        (each["check"], each["verdict"], each["detail"]) for each in found["checks"]
-    ]
+    return [(each["check"], each["verdict"], each["detail"]) for each in found["checks"]]
 
 
 def worst(run, check):
@@ -93,9 +91,7 @@ def decisions(root):
         (decisions, "your folder", "fail", "chmod go-rwx"),
     ],
 )
-def test_an_opening_is_named_with_what_to_do(
-    sound, run, opening, check, verdict, advice
-):
+def test_an_opening_is_named_with_what_to_do(sound, run, opening, check, verdict, advice):
     opening(sound)
     told = worst(run, check)
     assert {each for each, _ in told} == {verdict}

@@ -21,9 +21,7 @@ def test_init_takes_a_place(run, tmp_path, monkeypatch):
     assert run("--root", tmp_path / "two", "init").code == 0
     monkeypatch.setenv("SYNAPSE_ROOT", str(tmp_path / "three"))
     assert json.loads(run("init", "--json").out)["root"] == str(tmp_path / "three")
-    assert all(
-        (tmp_path / name / "synapse.yaml").is_file() for name in ("one", "two", "three")
-    )
+    assert all((tmp_path / name / "synapse.yaml").is_file() for name in ("one", "two", "three"))
 
 
 def test_init_again_keeps_what_is_there(wrote, run, team):
@@ -51,9 +49,7 @@ def test_the_workspace_is_found(run, shell, tmp_path, monkeypatch):
     assert run("init").code == 0
     run("register", "--id", "here")
     assert "here" in run("agents").out
-    assert (
-        "here" not in run("agents", "--root", tmp_path / "home" / "shared-memory").out
-    )
+    assert "here" not in run("agents", "--root", tmp_path / "home" / "shared-memory").out
     monkeypatch.setenv("SYNAPSE_ROOT", "~/shared-memory")
     assert "here" not in run("agents").out
     assert "here" in run("agents", "--root", "shared-memory").out
@@ -120,11 +116,7 @@ def test_register_refuses_what_makes_no_sense(run, words, told):
 
 def test_skill():
     found = skill("data base=80:api/*, db/*")
-    assert (found.domain, found.authority, found.namespaces) == (
-        "data base",
-        80,
-        ("api/*", "db/*"),
-    )
+    assert (found.domain, found.authority, found.namespaces) == ("data base", 80, ("api/*", "db/*"))
 
 
 def test_agents_lists_by_authority_with_last_seen(wrote, run):
@@ -141,10 +133,7 @@ def test_agents_lists_by_authority_with_last_seen(wrote, run):
     assert lines[2].split()[4].endswith("Z")
     assert lines[3].endswith("never")
     assert max(map(len, lines)) <= 80
-    found = {
-        agent["id"]: agent
-        for agent in json.loads(run("agents", "--json").out)["agents"]
-    }
+    found = {agent["id"]: agent for agent in json.loads(run("agents", "--json").out)["agents"]}
     assert found["eng-backend"]["last_seen"].endswith("Z")
     assert found["junior"]["last_seen"] is None
     assert found["junior"]["review_required"] is True
@@ -152,10 +141,7 @@ def test_agents_lists_by_authority_with_last_seen(wrote, run):
 
 def test_registering_again_changes_the_agent(team, run):
     run("register", "--id", "junior", "--role", "engineer", "--authority", "61")
-    found = {
-        agent["id"]: agent
-        for agent in json.loads(run("agents", "--json").out)["agents"]
-    }
+    found = {agent["id"]: agent for agent in json.loads(run("agents", "--json").out)["agents"]}
     assert found["junior"]["authority"] == 61
     assert "authority 40 -> 61" in run("log").out
 
@@ -192,9 +178,7 @@ def test_to_register_again_and_say_nothing_wipes_nothing(team, run):
     before = json.loads(run("agents", "--json").out)
     done = run("register", "--id", "eng-backend")
     assert done.code == 64
-    assert (
-        "eng-backend is registered already: give its role and rights again" in done.err
-    )
+    assert "eng-backend is registered already: give its role and rights again" in done.err
     assert "read" in done.err, "what would be lost is said"
     assert json.loads(run("agents", "--json").out) == before
     assert run("register", "--id", "eng-backend", "--role", "engineer").code == 0

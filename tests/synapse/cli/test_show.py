@@ -65,17 +65,12 @@ def test_further_fields_stand_above_the_body():
 def test_a_long_body_says_how_to_get_the_rest():
     long = entry(body="\n".join(f"line {n}" for n in range(20)))
     lines = show.block(long).splitlines()
-    assert lines[-2:] == [
-        "    line 11",
-        "    ... 8 more lines: synapse read syn-2026-02-01-001",
-    ]
+    assert lines[-2:] == ["    line 11", "    ... 8 more lines: synapse read syn-2026-02-01-001"]
     assert show.block(long, whole=True).splitlines()[-1] == "    line 19"
 
 
 def test_on_a_terminal_bodies_are_folded_at_its_width():
-    folded = show.block(
-        entry(body="word " * 40 + "https://example.org/" + "x" * 90), width=80
-    )
+    folded = show.block(entry(body="word " * 40 + "https://example.org/" + "x" * 90), width=80)
     longest = [line for line in folded.splitlines() if len(line) > 80]
     assert len(longest) == 1
     assert longest[0].strip().startswith("https://")
@@ -103,11 +98,7 @@ def test_clean_spells_out_what_a_terminal_would_obey(text, shown):
 @given(st.text())
 def test_nothing_clean_can_move_a_cursor_or_turn_a_line(text):
     shown = show.clean(text)
-    assert not [
-        char
-        for char in shown
-        if unicodedata.category(char) == "Cc" and char not in "\n\t"
-    ]
+    assert not [char for char in shown if unicodedata.category(char) == "Cc" and char not in "\n\t"]
     assert not [
         char
         for char in shown
@@ -115,11 +106,7 @@ def test_nothing_clean_can_move_a_cursor_or_turn_a_line(text):
     ]
 
 
-@given(
-    st.recursive(
-        st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=5
-    )
-)
+@given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=5))
 def test_json_is_one_printable_line_and_says_the_same(value):
     line = show.to_json({"value": value})
     assert line.isprintable()

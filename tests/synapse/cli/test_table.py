@@ -19,19 +19,14 @@ def test_cells_are_clean():
 
 
 def test_without_a_terminal_it_is_plain():
-    assert draw_table(("id", "role", "authority"), ROWS) == table(
-        ("id", "role", "authority"), ROWS
-    )
+    assert draw_table(("id", "role", "authority"), ROWS) == table(("id", "role", "authority"), ROWS)
 
 
 def test_on_a_terminal_it_is_folded_to_the_width(monkeypatch):
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     shown = draw_table(("check", "detail"), [("[bold]sqlite", "word " * 60)])
     assert "[bold]sqlite" in shown
-    assert (
-        max(len(re.sub(r"\x1b\[[0-9;]*m", "", line)) for line in shown.splitlines())
-        <= 80
-    )
+    assert max(len(re.sub(r"\x1b\[[0-9;]*m", "", line)) for line in shown.splitlines()) <= 80
     assert shown.count("word") == 60
 
 

@@ -23,9 +23,7 @@ def test_what_the_operator_says_reaches_whom_it_names_whatever_they_read(team, r
         said.id, "operator", "critical", "use the old login",
     )  # fmt: skip
     assert entry["namespace"] == "team/frontend"
-    assert [entry["namespace"] for entry in seen(run, "eng-backend")] == [
-        "agents/eng-backend"
-    ]
+    assert [entry["namespace"] for entry in seen(run, "eng-backend")] == ["agents/eng-backend"]
 
 
 def test_what_the_operator_says_to_all_is_seen_by_each_for_its_time(team, run):
@@ -40,16 +38,7 @@ def test_what_the_operator_says_to_all_is_seen_by_each_for_its_time(team, run):
 def test_what_the_operator_says_wakes(team, run):
     with synapse.open(str(team)) as mem:
         mem.tell("eng-backend", "stop")
-    heard = run(
-        "watch",
-        "--agent",
-        "eng-backend",
-        "--critical",
-        "--since",
-        "0",
-        "--timeout",
-        "0",
-    )
+    heard = run("watch", "--agent", "eng-backend", "--critical", "--since", "0", "--timeout", "0")
     assert "stop" in heard.out
     assert run("unread", "--agent", "eng-backend").out.strip().startswith("1")
 
@@ -108,9 +97,7 @@ def test_ack(wrote, team, run):
         done = run("ack", "--from", "eng-frontend", id)
         assert (done.code, done.out) == (0, f"acknowledged {id}\n")
         mem.store.index.catch_up()
-        assert (
-            mem.store.index.current.deliveries(entry=id, limit=1)[0]["state"] == "acked"
-        )
+        assert mem.store.index.current.deliveries(entry=id, limit=1)[0]["state"] == "acked"
     assert f"eng-frontend acknowledged {id}" in run("audit", "--entry", id).out
 
 
@@ -124,13 +111,7 @@ def acts(team):
                 Record.new("run", "eng-backend", {"run": "r", **fields}, key="run:r")
             )
 
-        keep(
-            epoch=1,
-            state="running",
-            agent="eng-backend",
-            project="p",
-            task="a secret task",
-        )
+        keep(epoch=1, state="running", agent="eng-backend", project="p", task="a secret task")
         me = mem.as_agent("eng-backend", run="r", epoch=1)
         id = me.append("x", "api/x").id
         me.claim("The Login", note="half done")
@@ -138,9 +119,7 @@ def acts(team):
         me.writer.delivery("offered", [id], "wake")
         me.writer.delivery("rendered", [id], "wake")
         mem.store.log.append(
-            Record.new(
-                "stop", "operator", {"run": "r", "reason": "too dear"}, key="stop:r"
-            )
+            Record.new("stop", "operator", {"run": "r", "reason": "too dear"}, key="stop:r")
         )
         keep(epoch=2, state="running", holder="h")
         with pytest.raises(synapse.Conflict):
@@ -152,9 +131,7 @@ def acts(team):
 
 
 def test_audit_and_log_read_well(acts, run):
-    told = [
-        line[28:] for line in run("audit", "--agent", "eng-backend").out.splitlines()
-    ]
+    told = [line[28:] for line in run("audit", "--agent", "eng-backend").out.splitlines()]
     assert [line.partition(" until ")[0] for line in told] == [
         "eng-backend began run r for p",
         f"eng-backend wrote {acts} api/x",
@@ -180,12 +157,9 @@ def test_the_log_tells_who_was_given_and_woken_by_what(team, run):
     with synapse.open(str(team)) as mem:
         author = mem.as_agent("pl-brain")
         public = [
-            author.append(f"public {place}", "api/x", priority="important").id
-            for place in range(7)
+            author.append(f"public {place}", "api/x", priority="important").id for place in range(7)
         ]
-        secret = author.append(
-            "secret", "api/x", to="agent:eng-backend", priority="critical"
-        ).id
+        secret = author.append("secret", "api/x", to="agent:eng-backend", priority="critical").id
         about = {"cursor": 1, "how": "spawn", "run": "r", "epoch": 1}
         mem.store.log.append(
             Record.new("shown", "eng-backend", {**about, "ids": [public[0], secret]})
@@ -201,14 +175,10 @@ def test_the_log_tells_who_was_given_and_woken_by_what(team, run):
             "ids": [secret],
         }
         mem.store.log.append(Record.new("delivery", "eng-backend", woken))
-        mem.store.log.append(
-            Record.new("delivery", "eng-backend", {**woken, "state": "acked"})
-        )
+        mem.store.log.append(Record.new("delivery", "eng-backend", {**woken, "state": "acked"}))
         run_nightly(mem, "2026-02-01", mem.store.clock())
     backend = run("log", "--agent", "eng-backend").out
-    assert (
-        f"eng-backend was given {public[0]}, {secret} at the start of run r" in backend
-    )
+    assert f"eng-backend was given {public[0]}, {secret} at the start of run r" in backend
     assert "eng-backend was given 7 entries at the start of run s" in backend
     assert f"eng-backend was woken by {secret} in run r" in backend
     assert "acknowledged" not in backend, "nobody said so: it finished a turn"
@@ -216,9 +186,7 @@ def test_the_log_tells_who_was_given_and_woken_by_what(team, run):
     assert f"eng-backend was given {public[0]} at the start of run r" in frontend
     assert "woken" not in frontend
     assert secret not in frontend
-    with open(
-        f"{team}/changelog/{sorted(os.listdir(f'{team}/changelog'))[-1]}"
-    ) as file:
+    with open(f"{team}/changelog/{sorted(os.listdir(f'{team}/changelog'))[-1]}") as file:
         page = file.read()
     assert f"eng-backend was woken by {secret} in run r" in page
     assert "was given 7 entries" in page

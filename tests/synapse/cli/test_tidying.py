@@ -32,21 +32,16 @@ def test_a_plan_says_what_and_why_and_does_nothing(run):
     assert f"would file away {run.old}: superseded by syn-" in told
     assert "\n" not in told
     assert run("defrag", "--plan") == told
-    assert "past its time" in run(
-        "defrag", "--plan", "--phase", "archive", "--as-of", "2100-01-01"
-    )
+    assert "past its time" in run("defrag", "--plan", "--phase", "archive", "--as-of", "2100-01-01")
     assert run("defrag", "--plan", "--phase", "archive") == "nothing to do"
 
 
 def test_defrag_says_what_it_did_and_undo_takes_it_back(run):
     done = json.loads(run("defrag", "--json"))["acts"]
     assert [
-        (act["kind"], act["reason"], [entry["id"] for entry in act["entries"]])
-        for act in done
+        (act["kind"], act["reason"], [entry["id"] for entry in act["entries"]]) for act in done
     ] == [("archive", "superseded", [run.old])]
-    assert run("defrag").startswith(
-        "nothing to file away; views/ and changelog/ are those of 20"
-    )
+    assert run("defrag").startswith("nothing to file away; views/ and changelog/ are those of 20")
     assert run.old in run("read", "--archived")
     assert f"back  {run.old}" in run("undo", str(done[0]["act"]))
     assert f"away  {run.old}" in run("undo", "last")
@@ -78,9 +73,7 @@ def test_stats_tell_of_the_nights(run):
 
 def test_the_night_of_a_date_is_run_once(run):
     assert run.old in run("defrag", "--date", "2026-02-03")
-    assert "the maintenance of 2026-02-03 is done" in run(
-        "defrag", "--date", "2026-02-03"
-    )
+    assert "the maintenance of 2026-02-03 is done" in run("defrag", "--date", "2026-02-03")
     assert run("defrag").startswith("nothing to file away")
     assert run("undo", "2026-02-03").startswith("undo")
     for words in (
@@ -94,18 +87,16 @@ def test_the_night_of_a_date_is_run_once(run):
 def test_stats_warn_of_namespaces_that_are_hard_to_follow(run):
     run("write", "--from", "a", "--namespace", "a/b/c/d", "deep")
     assert "warning: a/b/c/d is deeper than 3 levels" in run("stats")
-    assert json.loads(run("stats", "--json"))["warnings"] == [
-        "a/b/c/d is deeper than 3 levels"
-    ]
+    assert json.loads(run("stats", "--json"))["warnings"] == ["a/b/c/d is deeper than 3 levels"]
 
 
 def test_undo_last_takes_back_what_was_done_last(run):
     run("defrag")
     (live,) = [
         entry["id"]
-        for entry in json.loads(
-            run("read", "--namespace", "api", "--json", "--limit", "1")
-        )["entries"]
+        for entry in json.loads(run("read", "--namespace", "api", "--json", "--limit", "1"))[
+            "entries"
+        ]
     ]
     run("archive", "--from", "operator", live)
     plan = run("undo", "last", "--plan")
@@ -137,20 +128,9 @@ def test_a_forgotten_fact_is_found_again(run):
 def test_a_defrag_with_nothing_to_file_writes_views_and_changelog(run, tmp_path):
     run("defrag")
     views, pages = tmp_path / "shared" / "views", tmp_path / "shared" / "changelog"
-    run(
-        "write",
-        "--from",
-        "a",
-        "--namespace",
-        "api",
-        "--priority",
-        "critical",
-        "BREAKING: port 5",
-    )
+    run("write", "--from", "a", "--namespace", "api", "--priority", "critical", "BREAKING: port 5")
     before = json.loads(run("audit", "--json"))["audit"]
-    assert run("defrag").startswith(
-        "nothing to file away; views/ and changelog/ are those of "
-    )
+    assert run("defrag").startswith("nothing to file away; views/ and changelog/ are those of ")
     assert "BREAKING: port 5" in (views / "a.md").read_text()
     (page,) = pages.glob("*.md")
     assert "BREAKING: port 5" in page.read_text()

@@ -9,8 +9,7 @@ def test_the_three_questions(wrote, run):
     assert lines[0].endswith(" UTC")
     assert lines[1].endswith(f"eng-backend entry {id} status/site: the page is up")
     assert (
-        f"eng-backend wrote {id} status/site: the page is up"
-        in run("what-did", "eng-backend").out
+        f"eng-backend wrote {id} status/site: the page is up" in run("what-did", "eng-backend").out
     )
     assert id in run("timeline", "site").out
     found = json.loads(run("timeline", "site", "--json").out)["moments"]

@@ -12,10 +12,7 @@ def here(run):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (
-            "write --from eng-a --namespace status/web --tags ,,, Text",
-            "',,,' names nothing",
-        ),
+        ("write --from eng-a --namespace status/web --tags ,,, Text", "',,,' names nothing"),
         ("register --id eng-b --read ,", "',' names nothing"),
         ("register --id eng-b --project", "the project 'P P' is not valid: a-z, 0-9"),
         ("register --id eng-b --team", "the team or department 'P P' is not valid"),
@@ -29,9 +26,7 @@ def test_what_names_nothing_is_refused(here, run, words, told):
 
 
 def test_an_empty_list_of_rights_is_still_none(here, run):
-    assert (
-        run("register", "--id", "eng-c", "--role", "engineer", "--read", "").code == 0
-    )
+    assert run("register", "--id", "eng-c", "--role", "engineer", "--read", "").code == 0
 
 
 def test_the_memory_of_nobody_is_not_served(here, run):
@@ -84,9 +79,7 @@ def config(run, tmp_path):
     return config
 
 
-def test_a_member_of_a_project_writes_its_status_by_the_rights_of_the_document(
-    run, config
-):
+def test_a_member_of_a_project_writes_its_status_by_the_rights_of_the_document(run, config):
     config("brain-suite")
     assert run(*WRITE.split()).code == 0
 
@@ -95,9 +88,7 @@ def test_who_is_no_member_is_told_how_to_be_one(run, config):
     config("another")
     done = run(*WRITE.split())
     assert done.code == 4
-    assert (
-        "a member of the project brain-suite may (`projects:` in its file)" in done.err
-    )
+    assert "a member of the project brain-suite may (`projects:` in its file)" in done.err
 
 
 def test_where_one_agent_is_meant_it_is_meant(run, config):

@@ -39,9 +39,7 @@ def test_repair_restores_what_was_damaged(wrote, run, team):
 
 def test_a_changed_journal_is_found(wrote, run, team):
     wrote("one"), wrote("two")
-    journal = next(
-        path for path in (team / "journal").iterdir() if path.stat().st_size > 500
-    )
+    journal = next(path for path in (team / "journal").iterdir() if path.stat().st_size > 500)
     raw = bytearray(journal.read_bytes())
     raw[raw.index(b"one")] ^= 1
     journal.write_bytes(raw)
@@ -56,18 +54,12 @@ def test_a_head_kept_elsewhere_proves_the_end(wrote, run, team):
     wrote("two")
     assert run("verify", "--head", head).code == 0
     for nonsense in ("junk", "3:abc", head.upper() + "0"):
-        assert (
-            run("verify", "--head", nonsense).code,
-            run("verify", "--head", nonsense).out,
-        ) == (
+        assert (run("verify", "--head", nonsense).code, run("verify", "--head", nonsense).out) == (
             64,
             "",
         )
     assert (
-        run(
-            "verify", "--head", head.replace(head[-1], "0" if head[-1] != "0" else "1")
-        ).code
-        == 6
+        run("verify", "--head", head.replace(head[-1], "0" if head[-1] != "0" else "1")).code == 6
     )
 
 

@@ -52,18 +52,14 @@ def test_example_can_be_parsed(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_every_option_is_explained(name):
     assert [
-        names
-        for names, how in parse.options_of(VERBS[name]).calls
-        if not how.get("help")
+        names for names, how in parse.options_of(VERBS[name]).calls if not how.get("help")
     ] == []
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("before", [True, False])
 def test_root_and_json_are_taken_before_and_after_the_verb(name, before):
-    _, rest = parse.split(
-        [word for word in example(name)[1:] if word not in ("--root", "./copy")]
-    )
+    _, rest = parse.split([word for word in example(name)[1:] if word not in ("--root", "./copy")])
     words = (
         ["--root", "here", "--json", name, *rest]
         if before

@@ -69,18 +69,14 @@ def test_as_of_says_what_it_would_have_been_and_what_came_later(wrote, run):
     late = wrote("the late one", "--priority", "critical")
     done = run("view", "eng-frontend", "--as-of", entry["received"])
     assert done.code == 0, done.err
-    view, _, after = done.out.partition(
-        "\n-- what came later and would have changed it:\n"
-    )
+    view, _, after = done.out.partition("\n-- what came later and would have changed it:\n")
     assert "the early one" in view
     assert "the late one" not in view
     assert after == f"  {late} critical api/endpoints eng-backend: the late one\n"
     nothing = run("view", "eng-frontend", "--as-of", "2200-01-01").out
     assert nothing.endswith("would have changed it:\n  nothing\n")
     assert run("view", "eng-frontend", "--as-of", "1h", "--write").code == 64
-    found = json.loads(
-        run("view", "eng-frontend", "--as-of", entry["received"], "--json").out
-    )
+    found = json.loads(run("view", "eng-frontend", "--as-of", entry["received"], "--json").out)
     assert [each["id"] for each in found["included"]] == [early]
     assert [each["id"] for each in found["later"]] == [late]
     assert run("view", "eng-frontend", "--as-of", "once").code == 64
@@ -88,8 +84,6 @@ def test_as_of_says_what_it_would_have_been_and_what_came_later(wrote, run):
 
 def test_synapse_view(wrote, team, monkeypatch, capsys):
     wrote("BREAKING", "--priority", "critical")
-    monkeypatch.setattr(
-        "sys.argv", ["synapse-view", "--agent", "eng-frontend", "--write"]
-    )
+    monkeypatch.setattr("sys.argv", ["synapse-view", "--agent", "eng-frontend", "--write"])
     assert main_view() == 0
     assert "BREAKING" in (team / "views" / "eng-frontend.md").read_text()

@@ -11,14 +11,7 @@ import pytest
 import synapse
 from synapse.errors import Forbidden, InvalidEntry, NotFound
 from synapse.webhooks import outbox
-from tests.synapse.webhooks.conftest import (
-    SECRET,
-    VARIABLE,
-    Receiver,
-    declare,
-    receiver,
-    wait_for,
-)
+from tests.synapse.webhooks.conftest import SECRET, VARIABLE, Receiver, declare, receiver, wait_for
 from tests.synapse.webhooks.conftest import root as root_of_hooks
 
 __all__ = ["receiver", "root_of_hooks"]  # fixtures
@@ -53,9 +46,7 @@ def test_what_cannot_be_is_named(root, run):
     declare(root, "ftp://x", secret=SECRET, priorities=["loud"])
     shown = run("webhooks", "list", "--json").out
     ((row),) = json.loads(shown)["webhooks"]
-    assert all(
-        text in row["state"] for text in ("ftp://x", "never the secret itself", "loud")
-    )
+    assert all(text in row["state"] for text in ("ftp://x", "never the secret itself", "loud"))
     assert SECRET not in shown
     assert run("webhooks", "test", "chat").code == InvalidEntry.exit_code
     assert SECRET not in run("trust", "--show").out
@@ -76,29 +67,19 @@ def test_a_sender_in_the_foreground_and_letters_sent_again(root, run, receiver):
     with synapse.open(str(root)) as mem:
         entry = mem.as_agent("eng").append("text", "api/x")
         outbox.made_folder(mem.store)
-    letter = {
-        "id": "msg_a",
-        "type": "entry.created",
-        "entry": entry.id,
-        "seq": entry.seq,
-    }
+    letter = {"id": "msg_a", "type": "entry.created", "entry": entry.id, "seq": entry.seq}
     letter |= {"attempts": 20, "error": "500", "time": "2026-02-01T00:00:00Z"}
     (folder / "chat.dead.msg_a.json").write_text(json.dumps(letter))
     shown = run("webhooks", "status").out
     assert "no sender is up" in shown
     assert f"msg_a  {entry.id}  20 attempts: 500" in shown
     command = [sys.executable, "-m", "synapse", "webhooks", "run"]
-    with subprocess.Popen(
-        command, env=dict(os.environ), stderr=subprocess.PIPE
-    ) as sender:
+    with subprocess.Popen(command, env=dict(os.environ), stderr=subprocess.PIPE) as sender:
         assert wait_for(lambda: "a sender is up" in run("webhooks", "status").out)
         assert run("webhooks", "resend", "msg_a").out == "1 to be sent again\n"
         assert wait_for(lambda: receiver.taken)
         sender.send_signal(signal.SIGTERM)
-        assert (sender.wait(), sender.stderr.read()) == (
-            0,
-            b"sending; Ctrl-C ends it\n",
-        )
+        assert (sender.wait(), sender.stderr.read()) == (0, b"sending; Ctrl-C ends it\n")
     assert receiver.taken[0][0]["webhook-id"] == "msg_a"
     (row,) = json.loads(run("webhooks", "status", "--json").out)["webhooks"]
     assert (row["sent"], row["dead"], row["pending"]) == (1, [], 0)

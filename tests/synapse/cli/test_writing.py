@@ -9,14 +9,7 @@ ID = re.compile(r"syn-\d{4}-\d\d-\d\d-\d{3,}\n")
 
 
 def test_write_prints_the_id_alone(team, run):
-    done = run(
-        "write",
-        "--from",
-        "eng-backend",
-        "--namespace",
-        "api/endpoints",
-        "use /v2/users",
-    )
+    done = run("write", "--from", "eng-backend", "--namespace", "api/endpoints", "use /v2/users")
     assert (done.code, done.err) == (0, "")
     assert ID.fullmatch(done.out)
 
@@ -45,14 +38,7 @@ def test_write_json_is_the_stored_entry(team, run):
 def test_the_body_may_come_on_standard_input(team, shell, words):
     body = "один\n\n  двa 👍\n"
     done = shell(
-        "write",
-        "--from",
-        "eng-backend",
-        "--namespace",
-        "api/x",
-        "--json",
-        *words,
-        stdin=body,
+        "write", "--from", "eng-backend", "--namespace", "api/x", "--json", *words, stdin=body
     )
     assert done.code == 0, done.err
     assert json.loads(done.out)["body"] == body.rstrip()
@@ -64,9 +50,7 @@ def test_the_author_may_come_from_the_environment(team, run, monkeypatch):
         json.loads(run("write", "--namespace", "api/x", "--json", "body").out)["from"]
         == "eng-frontend"
     )
-    done = run(
-        "write", "--namespace", "api/x", "--from", "eng-backend", "--json", "body"
-    )
+    done = run("write", "--namespace", "api/x", "--from", "eng-backend", "--json", "body")
     assert json.loads(done.out)["from"] == "eng-backend"
 
 
@@ -97,11 +81,7 @@ def test_input_that_is_not_utf8_is_refused(team, run, monkeypatch):
     [
         (("--namespace", "decisions/db", "x"), 4, "api/*, blockers/*, status/*"),
         (("--namespace", "../x", "x"), 64, "namespace '../x' is not valid"),
-        (
-            ("--namespace", "api/x", "--priority", "high", "x"),
-            64,
-            "critical, important, info",
-        ),
+        (("--namespace", "api/x", "--priority", "high", "x"), 64, "critical, important, info"),
         (("--namespace", "api/x", "--ttl", "soon", "x"), 64, "ttl 'soon' is not valid"),
         (("--namespace", "api/x", "--pii", "x"), 7, "needs a key"),
         (("--namespace", "api/x", "--scope", "private", "x"), 7, "needs a key"),
@@ -133,11 +113,9 @@ def test_a_staged_entry_says_that_it_waits(team, run):
     assert done.code == 0
     assert done.err.startswith(f"{done.out.strip()} waits for review")
     assert (
-        json.loads(
-            run(
-                "write", "--from", "junior", "--namespace", "status/x", "--json", "?"
-            ).out
-        )["staged"]
+        json.loads(run("write", "--from", "junior", "--namespace", "status/x", "--json", "?").out)[
+            "staged"
+        ]
         is True
     )
 
@@ -169,14 +147,7 @@ def test_an_empty_addressee_is_not_everybody(team, run, whom, why):
 def test_losing_to_a_higher_authority_is_said(team, run, wrote):
     winner = wrote("the lead's word", "--topic", "users", who="pl-brain")
     done = run(
-        "write",
-        "--from",
-        "eng-backend",
-        "--namespace",
-        "api/endpoints",
-        "--topic",
-        "users",
-        "mine",
+        "write", "--from", "eng-backend", "--namespace", "api/endpoints", "--topic", "users", "mine"
     )
     assert done.code == 0
     assert ID.fullmatch(done.out)
@@ -201,34 +172,16 @@ def test_a_tie_is_said_to_be_in_dispute(team, run, wrote):
 
 
 def test_a_body_that_begins_with_a_dash(team, run):
-    done = run(
-        "write", "--from", "eng-backend", "--namespace", "api/x", "--json", "- an item"
-    )
+    done = run("write", "--from", "eng-backend", "--namespace", "api/x", "--json", "- an item")
     assert json.loads(done.out)["body"] == "- an item"
-    done = run(
-        "write",
-        "--from",
-        "eng-backend",
-        "--namespace",
-        "api/x",
-        "--json",
-        "--",
-        "--json",
-    )
+    done = run("write", "--from", "eng-backend", "--namespace", "api/x", "--json", "--", "--json")
     assert json.loads(done.out)["body"] == "--json"
 
 
 @pytest.mark.parametrize("ttl", ["0d", "0s", "00h"])
 def test_a_time_to_live_of_nothing_is_refused(team, run, ttl):
     done = run(
-        "write",
-        "--from",
-        "eng-backend",
-        "--namespace",
-        "api/x",
-        "--ttl",
-        ttl,
-        "born expired",
+        "write", "--from", "eng-backend", "--namespace", "api/x", "--ttl", ttl, "born expired"
     )
     assert (done.code, "is over at once: write a longer one" in done.err) == (64, True)
     assert run("read", "--limit", "0").out.count("born expired") == 0
@@ -244,14 +197,7 @@ def test_a_time_to_live_of_nothing_is_refused(team, run, ttl):
 )
 def test_a_moment_of_nothing_is_refused(team, run, when, why):
     done = run(
-        "write",
-        "--from",
-        "eng-backend",
-        "--namespace",
-        "api/x",
-        "--when",
-        when,
-        "for no moment",
+        "write", "--from", "eng-backend", "--namespace", "api/x", "--when", when, "for no moment"
     )
     assert (done.code, why in done.err) == (64, True)
     assert run("read", "--limit", "0").out.count("for no moment") == 0
@@ -268,14 +214,7 @@ def test_an_addressee_whom_nobody_knows_is_refused_as_in_mail(team, run, to):
     for known in ("all", "team:backend", "eng-frontend", "operator"):
         assert (
             run(
-                "write",
-                "--from",
-                "eng-backend",
-                "--to",
-                known,
-                "--namespace",
-                "api/x",
-                "hello",
+                "write", "--from", "eng-backend", "--to", known, "--namespace", "api/x", "hello"
             ).code
             == 0
         )

@@ -49,10 +49,7 @@ class Cutting:
             else:
                 answered = self._dice.randrange(MOST)
             ends = (client, server)
-            for source, target, room in (
-                (client, server, asked),
-                (server, client, answered),
-            ):
+            for source, target, room in ((client, server, asked), (server, client, answered)):
                 thread = threading.Thread(
                     target=self._pass, args=(source, target, room, ends), daemon=True
                 )

@@ -25,9 +25,7 @@ class Acts:
 
     def play(self):
         """Do one act, of those that there are at random."""
-        act = self.dice.choice(
-            (self.append, self.send, self.read, self.mark, self.claim)
-        )
+        act = self.dice.choice((self.append, self.send, self.read, self.mark, self.claim))
         self.kinds[act.__name__] += 1
         text = f"{act.__name__} {sum(self.kinds.values())}"
         try:

@@ -42,11 +42,7 @@ def test_an_entry_is_the_library_s(site, remote):
     library = site.memory.as_agent("eng")
     assert entry == library.get(entry.id) == eng.get(entry.id)
     page, same = eng.read(), library.read()
-    assert (page.entries, page.cursor, page.visible) == (
-        same.entries,
-        same.cursor,
-        same.visible,
-    )
+    assert (page.entries, page.cursor, page.visible) == (same.entries, same.cursor, same.visible)
 
 
 def test_errors_are_the_library_s(site, remote):
@@ -115,9 +111,7 @@ def test_a_write_is_sent_again_under_one_key(scripted):
 
 
 def test_a_question_is_asked_again(scripted):
-    server = scripted(
-        None, (503, b"", NOW), (200, b'{"unr', {}), (200, {"unread": 3}, {})
-    )
+    server = scripted(None, (503, b"", NOW), (200, b'{"unr', {}), (200, {"unread": 3}, {}))
     assert asked(server) == 3
     assert keys(server) == [None] * 4
 
@@ -277,8 +271,7 @@ def test_addresses_that_are_refused(address):
 
 
 @pytest.mark.parametrize(
-    "address",
-    ["https://host", "https://host:8642/team/", "http://localhost:1", "http://[::1]:1"],
+    "address", ["https://host", "https://host:8642/team/", "http://localhost:1", "http://[::1]:1"]
 )
 def test_addresses_that_are_taken(address):
     with synapse.connect(address, SECRET) as me:

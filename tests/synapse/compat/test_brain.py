@@ -26,13 +26,7 @@ SIGNATURES = {
     "thread_history": ["thread_id", "limit"],
     "list_threads": ["status"],
     "remember": ["content", "categories", "importance", "source_message_id"],
-    "create_atom": [
-        "subject",
-        "action",
-        "outcome",
-        "consequences",
-        "source_message_id",
-    ],
+    "create_atom": ["subject", "action", "outcome", "consequences", "source_message_id"],
     "link_atoms": ["from_id", "to_id", "link_type", "strength"],
     "search": ["query", "limit", "types"],
     "find_provenance": ["knowledge_id"],
@@ -73,11 +67,7 @@ def test_the_methods_are_the_documents(name):
         if each.kind is each.POSITIONAL_OR_KEYWORD and each.name != "self"
     ]
     assert positional[: len(SIGNATURES[name])] == SIGNATURES[name]
-    assert all(
-        each.default is not each.empty
-        for each in takes
-        if each.kind is each.KEYWORD_ONLY
-    )
+    assert all(each.default is not each.empty for each in takes if each.kind is each.KEYWORD_ONLY)
 
 
 def test_it_is_helios_unless_somebody_else_is_named(at, monkeypatch):
@@ -100,9 +90,7 @@ def test_a_conversation(at):
     )
     assert nova.poll() == 0
     assert nova.read_unread() == []
-    answer = nova.send(
-        "helios", "spread gate", "shown on 900 trades", thread_id=read["thread_id"]
-    )
+    answer = nova.send("helios", "spread gate", "shown on 900 trades", thread_id=read["thread_id"])
     nova.ack(first, "nova", "seen")
     history = helios.thread_history(read["thread_id"])
     assert [each["id"] for each in history] == [first, answer]
@@ -122,10 +110,7 @@ def test_a_conversation(at):
 def test_a_broadcast_reaches_everybody(at, everybody):
     helios, nova, augur = at(), at("nova"), at("augur")
     helios.send(everybody, "rota", "who is on?")
-    assert [brain.read_unread()[0]["to_agent"] for brain in (nova, augur)] == [
-        None,
-        None,
-    ]
+    assert [brain.read_unread()[0]["to_agent"] for brain in (nova, augur)] == [None, None]
     assert helios.poll() == 0
 
 
@@ -178,9 +163,7 @@ def test_what_one_learns_the_others_know(at):
     helios, nova = at(), at("nova")
     said = helios.send("nova", "EV halt", "we halt when EV turns negative")
     fact = helios.remember("the halt saves 3 % a week", ["trading", "risk"], 2.5, said)
-    cause = nova.create_atom(
-        "EV halt", "stops trading", "less loss", "calm", said, confidence=0.8
-    )
+    cause = nova.create_atom("EV halt", "stops trading", "less loss", "calm", said, confidence=0.8)
     effect = helios.create_atom("calm", "lets people", "sleep", "")
     nova.link_atoms(cause, effect, "enables", 0.7)
     found = nova.search("halt")
@@ -218,9 +201,7 @@ def test_tags_become_knowledge(at):
         "review",
         "@decision fees stay\n@atom fees | rise | margin falls | we lose\n@insight x",
     )
-    assert {
-        each["source_message_id"] for each in helios.recent(types=["stm", "atom"])
-    } == {sent}
+    assert {each["source_message_id"] for each in helios.recent(types=["stm", "atom"])} == {sent}
     helios.send("nova", "review", "@atom too | few")
     assert nova.poll() == 2
     assert len(helios.recent(types=["stm", "atom"])) == 3, "half an atom is only text"
@@ -260,9 +241,7 @@ def test_it_lives_beside_its_log(at, tmp_path):
     helios = at()
     sent = helios.send("nova", "x", "as the shell sees it")
     assert (tmp_path / "memory" / "brain.db").is_file()
-    with synapse.open(
-        str(tmp_path / "memory" / "brain.db.log"), clock=helios.moment
-    ) as mem:
+    with synapse.open(str(tmp_path / "memory" / "brain.db.log"), clock=helios.moment) as mem:
         assert Mail(mem.as_agent("nova")).inbox()[0].id == sent
         mem.register(Agent("augur", teams=("brain",)))
         memory.remember(mem.as_agent("augur"), "written beside it", scope="group:brain")
@@ -298,10 +277,7 @@ def test_a_conversation_is_found_after_its_thread_was_filed_away(at):
     helios, nova = at(), at("nova")
     asked = helios.send("nova", "EV halt", "when EV turns negative we halt")
     edited = helios.send(
-        "nova",
-        "fees",
-        "the halt costs a fee of 2 %",
-        thread_id=helios.mail.get(asked).thread,
+        "nova", "fees", "the halt costs a fee of 2 %", thread_id=helios.mail.get(asked).thread
     )
     Mail(helios.me).edit(edited, "the halt costs no fee")
     helios.remember("EV halt lowers the loss", source_message_id=asked)
@@ -311,22 +287,14 @@ def test_a_conversation_is_found_after_its_thread_was_filed_away(at):
     helios.moment.advance("31d")
     assert run_nightly(helios.memory, "2026-03-05", helios.moment()).acts
     after = nova.search("EV halt")
-    assert [row["id"] for row in after] == [row["id"] for row in before], (
-        "ranked as before"
-    )
+    assert [row["id"] for row in after] == [row["id"] for row in before], "ranked as before"
     assert types(after) == ["message", "message", "stm"]
-    assert {row["source_type"]: row["archived"] for row in after} == {
-        "message": True,
-        "stm": False,
-    }
+    assert {row["source_type"]: row["archived"] for row in after} == {"message": True, "stm": False}
     assert [row["content"] for row in nova.search("fee", types=["message"])] == [
         "the halt costs no fee"
     ]
     assert nova.list_threads() == []
-    assert [entry["archived"] for entry in nova.search("halt", types=["message"])] == [
-        True,
-        True,
-    ]
+    assert [entry["archived"] for entry in nova.search("halt", types=["message"])] == [True, True]
 
 
 def test_recall_and_search_mark_what_is_archived(at, capsys):
@@ -339,24 +307,10 @@ def test_recall_and_search_mark_what_is_archived(at, capsys):
     assert cli.main(["search", "--root", root, "--agent", "nova", "EV", "halt"]) == 0
     assert "(archived)" in capsys.readouterr().out
     assert (
-        cli.main(
-            [
-                "search",
-                "--root",
-                root,
-                "--agent",
-                "nova",
-                "--kind",
-                "message",
-                "--json",
-                "EV",
-            ]
-        )
+        cli.main(["search", "--root", root, "--agent", "nova", "--kind", "message", "--json", "EV"])
         == 0
     )
-    assert [
-        entry["archived"] for entry in json.loads(capsys.readouterr().out)["entries"]
-    ] == [True]
+    assert [entry["archived"] for entry in json.loads(capsys.readouterr().out)["entries"]] == [True]
 
 
 def test_an_entry_that_was_filed_away_stays_out(at):
@@ -374,9 +328,7 @@ def test_an_entry_that_was_filed_away_stays_out(at):
     helios.moment.advance("2d")
     run_nightly(helios.memory, "2026-02-05", helios.moment())
     assert [hit.entry.body for hit in me.search("halt")] == ["the halt is on"]
-    assert {old.id, gone.id, hand.id, fact} == {
-        hit.id for hit in me.search("halt", archived=True)
-    }
+    assert {old.id, gone.id, hand.id, fact} == {hit.id for hit in me.search("halt", archived=True)}
 
 
 def test_mail_that_was_taken_over_is_found_at_once(tmp_path):
@@ -387,11 +339,7 @@ def test_mail_that_was_taken_over_is_found_at_once(tmp_path):
         "subject": "EV halt",
         "body": "we halt when EV turns negative",
     }
-    row |= {
-        "timestamp": "2020-02-01T00:00:00Z",
-        "thread_id": "thr_1",
-        "read_by": ["nova"],
-    }
+    row |= {"timestamp": "2020-02-01T00:00:00Z", "thread_id": "thr_1", "read_by": ["nova"]}
     (tmp_path / "synapse.json").write_text(json.dumps([row]))
     cortex = tmp_path / "cortex"
     cortex.mkdir()

@@ -53,13 +53,7 @@ def ask(mem):
 
 
 def id_of(text):
-    return (
-        text.rstrip(".")
-        .split("now ")[-1]
-        .split("Stored as ")[-1]
-        .split(":")[0]
-        .split(",")[0]
-    )
+    return text.rstrip(".").split("now ")[-1].split("Stored as ")[-1].split(":")[0].split(",")[0]
 
 
 def test_names_and_arguments_are_those_that_were_published():
@@ -69,19 +63,14 @@ def test_names_and_arguments_are_those_that_were_published():
         optional = [each for each in tool.schema["properties"] if each not in needed]
         found[name] = (" ".join(needed), " ".join(optional))
         assert all(each["description"] for each in tool.schema["properties"].values())
-    assert {
-        name: tuple(map(sorted, map(str.split, row))) for name, row in found.items()
-    } == {
+    assert {name: tuple(map(sorted, map(str.split, row))) for name, row in found.items()} == {
         name: tuple(map(sorted, map(str.split, row))) for name, row in PUBLISHED.items()
     }
 
 
 def test_memories_are_kept_shown_and_changed(ask, mem):
     assert "made" in ask(
-        "cortex_create_category",
-        name="Trading Desk",
-        description="d",
-        keywords=["Spread", "fees"],
+        "cortex_create_category", name="Trading Desk", description="d", keywords=["Spread", "fees"]
     )
     assert "trading_desk: d (spread, fees)" in ask("cortex_list_categories", "nova")
     told = ask("cortex_add", content="lesson: the spread gate predicts nothing")
@@ -93,16 +82,14 @@ def test_memories_are_kept_shown_and_changed(ask, mem):
     assert second not in ask("cortex_stm", categories=["trading_desk"])
     updated = id_of(ask("cortex_update", memory_id=first, importance=3))
     assert "importance=3.0" in ask("cortex_stm", category="trading_desk")
-    edited = id_of(
-        ask("cortex_edit", memory_id="spread gate", append="shown on 900 trades")
-    )
+    edited = id_of(ask("cortex_edit", memory_id="spread gate", append="shown on 900 trades"))
     moved = id_of(ask("cortex_move", memory_id=edited, to_categories=["meta"]))
     entry = mem.as_agent("nova").get(moved)
     assert (entry.more["categories"], entry.more["importance"]) == (("meta",), 3)
     assert entry.body.endswith("\n\nshown on 900 trades")
-    assert [
-        mem.as_agent("nova").fate(id).reason for id in (first, updated, edited)
-    ] == ["superseded"] * 3
+    assert [mem.as_agent("nova").fate(id).reason for id in (first, updated, edited)] == [
+        "superseded"
+    ] * 3
     stats = ask("cortex_stats")
     assert "memories: 3" in stats
     assert "meta 1" in stats
@@ -119,9 +106,7 @@ def test_a_new_version_comes_from_where_the_old_one_did(ask, mem):
 
 @pytest.mark.parametrize("action", ["merge", "delete_older"])
 def test_duplicates(ask, mem, action):
-    old = id_of(
-        ask("cortex_add", content="Fees are  4 bps", importance=3, category="a")
-    )
+    old = id_of(ask("cortex_add", content="Fees are  4 bps", importance=3, category="a"))
     new = id_of(ask("cortex_add", content="fees are 4 bps", importance=1, category="b"))
     other = id_of(ask("cortex_add", content="fees are 5 bps", importance=1))
     report = ask("cortex_dedupe", action="report")
@@ -136,9 +121,7 @@ def test_duplicates(ask, mem, action):
     assert (kept.more["importance"], kept.more["categories"]) == (
         (3, ("b", "a")) if action == "merge" else (1, ("b",))
     )
-    assert mem.as_agent("nova").get(old).body == "Fees are  4 bps", (
-        "nothing is destroyed"
-    )
+    assert mem.as_agent("nova").get(old).body == "Fees are  4 bps", "nothing is destroyed"
 
 
 def test_insights(ask, mem):
@@ -150,13 +133,7 @@ def test_insights(ask, mem):
         category="insight",
         importance=3,
     )
-    ask(
-        "cortex_add",
-        "nova",
-        content="mondays are slow",
-        category="insight",
-        importance=1,
-    )
+    ask("cortex_add", "nova", content="mondays are slow", category="insight", importance=1)
     Mail(mem.as_agent("nova")).send("helios", "look at the whales")
     assert ask("cortex_predict").count("[LOW]") == 1
     assert "mondays" not in ask("cortex_predict", urgency_min="high")
@@ -167,11 +144,7 @@ def test_insights(ask, mem):
 
 def test_atoms_and_their_causes(ask):
     made = [
-        id_of(
-            ask(
-                "atom_create", subject=s, action="leads to", outcome=o, consequences="c"
-            )
-        )
+        id_of(ask("atom_create", subject=s, action="leads to", outcome=o, consequences="c"))
         for s, o in (("whales", "crowds"), ("crowds", "hype"), ("hype", "price spike"))
     ]
     for cause, effect in itertools.pairwise(made):
@@ -183,9 +156,7 @@ def test_atoms_and_their_causes(ask):
     assert "[depth" not in ask("atom_find_causes", atom_id=made[2], max_depth=1)
     assert "atoms: 3\nlinks: causes 2" in ask("atom_stats")
     ask("atom_link", from_atom_id=made[2], to_atom_id=made[0])
-    assert "nothing is known" in ask("atom_find_causes", atom_id=made[0]), (
-        "a circle ends"
-    )
+    assert "nothing is known" in ask("atom_find_causes", atom_id=made[0]), "a circle ends"
 
 
 WRONG = (
@@ -203,9 +174,7 @@ WRONG = (
 
 
 @pytest.mark.parametrize(
-    ("name", "given"),
-    WRONG,
-    ids=[f"{name} {place}" for place, (name, _) in enumerate(WRONG)],
+    ("name", "given"), WRONG, ids=[f"{name} {place}" for place, (name, _) in enumerate(WRONG)]
 )
 def test_a_mistake_is_an_answer(ask, mem, name, given):
     before = mem.store.log.mark()
@@ -216,13 +185,7 @@ def test_a_mistake_is_an_answer(ask, mem, name, given):
 def test_nobody_is_told_more_than_it_may_see(ask, mem):
     kept = id_of(ask("cortex_add", content="the secret is 4711", category="insight"))
     atom = id_of(
-        ask(
-            "atom_create",
-            subject="secret",
-            action="is",
-            outcome="4711",
-            consequences="c",
-        )
+        ask("atom_create", subject="secret", action="is", outcome="4711", consequences="c")
     )
     told = [
         ask(name, "outsider")
@@ -253,7 +216,6 @@ def test_an_answer_is_a_capsule(ask):
 def test_a_retry_keeps_nothing_twice(mem):
     agent_memory = mem.as_agent("helios")
     first, again = (
-        call(TOOLS["cortex_add"], agent_memory, {"content": "x"}, once="key")
-        for _ in range(2)
+        call(TOOLS["cortex_add"], agent_memory, {"content": "x"}, once="key") for _ in range(2)
     )
     assert first == again

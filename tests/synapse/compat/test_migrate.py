@@ -63,12 +63,7 @@ def old(tmp_path):
     (folder / "stm.json").write_text(json.dumps(stm))
     (folder / "collections" / "trading.json").write_text(
         json.dumps(
-            {
-                "memories": [
-                    said | {"categories": ["trading"]},
-                    {"content": "fees are 4 bps"},
-                ]
-            }
+            {"memories": [said | {"categories": ["trading"]}, {"content": "fees are 4 bps"}]}
         )
     )
     with closing(sqlite3.connect(folder / ".atoms.db")) as db:
@@ -94,11 +89,7 @@ def old(tmp_path):
         # fmt: on
         db.commit()
     rows = [
-        {
-            "source_type": "stm",
-            "source_id": "stm_aaaaaaaaaaaa",
-            "embedding": numbers(1),
-        },
+        {"source_type": "stm", "source_id": "stm_aaaaaaaaaaaa", "embedding": numbers(1)},
         {"content": said["content"], "embedding": numbers(2)},
         {
             "source_type": "message",
@@ -111,10 +102,7 @@ def old(tmp_path):
 
 
 def counts(told):
-    return {
-        each.kind: (each.read, each.repeated, each.written, each.there)
-        for each in told.counts
-    }
+    return {each.kind: (each.read, each.repeated, each.written, each.there) for each in told.counts}
 
 
 def test_all_of_it_is_taken_over(mem, old):
@@ -132,9 +120,7 @@ def test_all_of_it_is_taken_over(mem, old):
         "EV halt",
         "2026-02-10T21:00:00.123456Z",
     )
-    assert [(mark.agent, mark.text) for mark in first.acks] == [
-        ("claude-code", "yes: built")
-    ]
+    assert [(mark.agent, mark.text) for mark in first.acks] == [("claude-code", "yes: built")]
     thread = nova.thread(THREAD)
     assert (thread.total, thread.created_by, iso(thread.created)[:19]) == (
         2,
@@ -154,10 +140,9 @@ def test_all_of_it_is_taken_over(mem, old):
         ("syn_0123456789ab",), {"content": "EV halt saves 3 %\n", "id": "stm_aaaaaaaaaaaa", "pinned": True},
     )  # fmt: skip
     whale = me.search("whale", kind="atom")[0].entry
-    assert [
-        (each.effect, each.type, each.strength)
-        for each in memory.links_of(me, whale.id)
-    ] == [("atom_bbbbbbbbbbbb", "enables", 0.7)]
+    assert [(each.effect, each.type, each.strength) for each in memory.links_of(me, whale.id)] == [
+        ("atom_bbbbbbbbbbbb", "enables", 0.7)
+    ]
 
 
 def test_vectors_keep_their_model_and_never_mix(mem, old):
@@ -181,9 +166,7 @@ def test_a_second_time_nothing_is_written(mem, old):
     migrate(mem, *old)
     before, digest = mem.store.log.mark(), mem.digest()
     told = migrate(mem, *old)
-    assert {kind: row[2] for kind, row in counts(told).items()} == dict.fromkeys(
-        counts(told), 0
-    )
+    assert {kind: row[2] for kind, row in counts(told).items()} == dict.fromkeys(counts(told), 0)
     assert counts(told)["messages"] == (3, 0, 0, 3)
     assert counts(told)["embeddings"] == (4, 0, 0, 4)
     assert (mem.store.log.mark(), mem.digest()) == (before, digest)
@@ -205,33 +188,22 @@ BAD = (
     ({"id": "x", "from": "a", "to": "b"}, "has no body"),
     ({"id": "x", "to": "b", "body": "y"}, "has no sender"),
     ({"from": "a", "to": "b", "body": "y"}, "has no id"),
-    (
-        {"id": "x", "from": "a", "to": "b", "body": "y", "priority": "someday"},
-        "priority 'someday'",
-    ),
-    (
-        {"id": "x", "from": "a", "to": "b", "body": "y", "timestamp": "noon"},
-        "time 'noon'",
-    ),
+    ({"id": "x", "from": "a", "to": "b", "body": "y", "priority": "someday"}, "priority 'someday'"),
+    ({"id": "x", "from": "a", "to": "b", "body": "y", "timestamp": "noon"}, "time 'noon'"),
     ({"id": "x", "from": "!!", "to": "b", "body": "y"}, "cannot be the name"),
     ({"id": "x", "from": "operator", "to": "b", "body": "y"}, "operator"),
     ({"id": "x", "from": "a", "to": "all", "body": "y", "ack_body": "ok"}, "by whom"),
     ({"id": "x", "from": "a", "to": "all", "body": "y", "status": "read"}, "by whom"),
     ({"id": "x", "from": "a", "to": "b", "body": "y", "read_by": [3]}, "read_by"),
     ({"id": "x", "from": "a", "to": "b", "body": "y\0"}, "NUL"),
-    (
-        {"id": "x", "from": "a", "to": "b", "body": "y", "huge": "x" * 5000},
-        "no place here",
-    ),
+    ({"id": "x", "from": "a", "to": "b", "body": "y", "huge": "x" * 5000}, "no place here"),
     ({"id": "x", "from": "A", "to": "a", "body": "y"}, "one agent"),
     ("a text", "no object"),
 )
 
 
 @pytest.mark.parametrize(("row", "why"), BAD, ids=[why for _, why in BAD])
-def test_nothing_is_written_where_one_thing_cannot_be_kept(
-    mem, old, tmp_path, row, why
-):
+def test_nothing_is_written_where_one_thing_cannot_be_kept(mem, old, tmp_path, row, why):
     (tmp_path / "synapse.json").write_text(json.dumps([*MESSAGES, row]))
     before = mem.store.log.mark()
     with pytest.raises(InvalidEntry, match="nothing was written") as refused:
@@ -299,9 +271,7 @@ def test_threads_that_were_silent_and_read_are_filed_away(mem, tmp_path):
     }
     new = row | {"timestamp": iso(mem.store.clock() - DAY), "thread_id": "t2"}
     unread = row | {"thread_id": "t3", "read_by": []}
-    rows = [
-        each | {"id": f"m{place}"} for place, each in enumerate((row, row, new, unread))
-    ]
+    rows = [each | {"id": f"m{place}"} for place, each in enumerate((row, row, new, unread))]
     (tmp_path / "synapse.json").write_text(json.dumps(rows))
     migrate(mem, str(tmp_path / "synapse.json"))
     nova = Mail(mem.as_agent("nova"))
@@ -320,9 +290,7 @@ def test_the_old_file_comes_out_as_it_went_in(mem, old):
         "messages": MESSAGES,
         "agents": ["helios"],
     }
-    assert json.loads(synapse_json.text(mem.store, THREAD)) == {
-        "messages": MESSAGES[:2]
-    }
+    assert json.loads(synapse_json.text(mem.store, THREAD)) == {"messages": MESSAGES[:2]}
     with pytest.raises(NotFound):
         synapse_json.text(mem.store, "thr_" + "0" * 8)
 
@@ -332,14 +300,9 @@ def test_what_happened_since_stands_in_it(mem, old):
     helios = Mail(mem.as_agent("helios"))
     helios.ack("syn_0123456789ac", "good")
     sent = helios.send("claude-code", "next", subject="more", metadata={"n": 1})
-    rows = {
-        row["id"]: row for row in json.loads(synapse_json.text(mem.store))["messages"]
-    }
+    rows = {row["id"]: row for row in json.loads(synapse_json.text(mem.store))["messages"]}
     assert rows["syn_0123456789ac"]["read_by"] == ["helios"]
-    assert (
-        rows["syn_0123456789ac"]["ack_body"],
-        rows["syn_0123456789ac"]["status"],
-    ) == (
+    assert (rows["syn_0123456789ac"]["ack_body"], rows["syn_0123456789ac"]["status"]) == (
         "good",
         "acknowledged",
     )
@@ -433,9 +396,7 @@ def test_the_mirror_follows_every_act_on_mail(mem, tmp_path):
         lambda: nova.inbox(mark=True),
         lambda: nova.ack(nova.history(nova.threads()[0].id)[0].id, "ok"),
         lambda: nova.reply(nova.history(nova.threads()[0].id)[0].id, "two"),
-        lambda: helios.edit(
-            helios.history(helios.threads()[0].id)[0].id, "one, mended"
-        ),
+        lambda: helios.edit(helios.history(helios.threads()[0].id)[0].id, "one, mended"),
     )
     for act in acts:
         act()
@@ -476,8 +437,5 @@ def test_the_documents_own_call(old, tmp_path):
     with UnifiedBrain(str(tmp_path / "brain.db"), "claude-code") as brain:
         found = brain.search("EV halt")
         assert {each["source_type"] for each in found} >= {"message", "stm"}
-        assert (
-            brain.find_provenance("fact_aaaaaaaaaaaa")["messages"][0]["id"]
-            == "syn_0123456789ab"
-        )
+        assert brain.find_provenance("fact_aaaaaaaaaaaa")["messages"][0]["id"] == "syn_0123456789ab"
         assert brain.check() == []

@@ -36,24 +36,16 @@ def test_each_acts_as_itself(store):
         made = store.search("tea", agent=agent)
         assert {entry.body for entry in made.shown} == seen
         assert all(text in made.text for text in seen)
-    assert (
-        store.search("tea", "global", top_k=1, max_capsule_bytes=300).shown[0].author
-        == "cto"
-    )
+    assert store.search("tea", "global", top_k=1, max_capsule_bytes=300).shown[0].author == "cto"
 
 
 def test_a_change_in_between_is_refused(store):
     old = store.remember("tea at four", "group")
     seen = store.version()
     assert store.version(old.id) == old.seq <= seen
-    new = store.remember(
-        "tea at five", "group", supersedes=short(old), version=seen, once="k"
-    )
+    new = store.remember("tea at five", "group", supersedes=short(old), version=seen, once="k")
     assert (
-        store.remember(
-            "tea at five", "group", supersedes=short(old), version=seen, once="k"
-        )
-        == new
+        store.remember("tea at five", "group", supersedes=short(old), version=seen, once="k") == new
     )
     with pytest.raises(synapse.Conflict) as error:
         store.forget(old.id, version=seen)
@@ -69,9 +61,7 @@ def test_a_root_is_opened_and_closed(tmp_path):
     with SharedMemoryStore(str(tmp_path / "w"), "ann") as store:
         store.remember("tea", "agent")
     with SharedMemoryStore(str(tmp_path / "w")) as store:
-        assert [entry.body for entry in store.search("tea", agent="ann").shown] == [
-            "tea"
-        ]
+        assert [entry.body for entry in store.search("tea", agent="ann").shown] == ["tea"]
         with pytest.raises(synapse.InvalidQuery, match="missing agent: name one"):
             store.search("tea")
 
@@ -87,22 +77,14 @@ def test_functions_have_the_signatures_that_were_proposed(store):
     assert [each.__name__ for each in (search, remember, forget)] == [
         "memory_search", "memory_remember", "memory_forget",
     ]  # fmt: skip
-    parameters = {
-        name: each.default
-        for name, each in inspect.signature(search).parameters.items()
-    }
+    parameters = {name: each.default for name, each in inspect.signature(search).parameters.items()}
     assert parameters == {
         "query": inspect.Parameter.empty,
         "scope": "all",
         "top_k": 5,
         "max_capsule_bytes": 2_048,
     }
-    assert [*inspect.signature(remember).parameters] == [
-        "fact",
-        "scope",
-        "confidence",
-        "ttl_days",
-    ]
+    assert [*inspect.signature(remember).parameters] == ["fact", "scope", "confidence", "ttl_days"]
     assert typing.get_type_hints(remember)["ttl_days"] == int | None
     assert [*inspect.signature(forget).parameters] == ["fact_id"]
     assert all(inspect.getdoc(each) for each in (search, remember, forget))

@@ -59,9 +59,7 @@ WHERE r.message_id IS NULL GROUP BY m.to_agent;
 """
 # And as they have to be to give the right answers.
 UNREAD_RIGHT = "SELECT * FROM unread WHERE agent_id = 'helios' ORDER BY created_at"
-LAST_HOUR_RIGHT = (
-    "SELECT * FROM messages WHERE datetime(created_at) > datetime('now', '-1 hour')"
-)
+LAST_HOUR_RIGHT = "SELECT * FROM messages WHERE datetime(created_at) > datetime('now', '-1 hour')"
 COUNTS_RIGHT = "SELECT agent_id, COUNT(*) AS unread FROM unread GROUP BY agent_id"
 NEAREST = """
 SELECT source_type, source_id, cosine_similarity(embedding, ?) AS sim
@@ -77,10 +75,7 @@ def moment():
 @pytest.fixture
 def helios(tmp_path, moment):
     with UnifiedBrain(
-        str(tmp_path / "brain.db"),
-        "helios",
-        clock=moment,
-        draw=random.Random(5).randbytes,
+        str(tmp_path / "brain.db"), "helios", clock=moment, draw=random.Random(5).randbytes
     ) as brain:
         yield brain
 
@@ -88,10 +83,7 @@ def helios(tmp_path, moment):
 @pytest.fixture
 def nova(tmp_path, helios, moment):
     with UnifiedBrain(
-        str(tmp_path / "brain.db"),
-        "nova",
-        clock=moment,
-        draw=random.Random(6).randbytes,
+        str(tmp_path / "brain.db"), "nova", clock=moment, draw=random.Random(6).randbytes
     ) as brain:
         yield brain
 
@@ -111,9 +103,7 @@ def talked(helios, nova, moment):
     said["fact"] = helios.remember(
         "the spread gate has no predictive power", ["trading"], 2.0, said["answer"]
     )
-    said["halt"] = nova.remember(
-        "EV halt lowers the loss", source_message_id=said["design"]
-    )
+    said["halt"] = nova.remember("EV halt lowers the loss", source_message_id=said["design"])
     said["atom"] = helios.create_atom(
         "EV halt", "stops trading", "less loss", "calm", said["answer"]
     )
@@ -128,9 +118,7 @@ def asked(brain, sql, *values):
 
 
 def table(brain, name):
-    return {
-        row[: len(KEYS[name])]: row for row in asked(brain, f"select * from {name}")
-    }
+    return {row[: len(KEYS[name])]: row for row in asked(brain, f"select * from {name}")}
 
 
 def raw(brain, *statements):
@@ -143,9 +131,7 @@ def raw(brain, *statements):
 # -- the document's SQL ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "sql", [UNREAD, SEARCH, THREADS, PROVENANCE, LAST_HOUR, COUNTS]
-)
+@pytest.mark.parametrize("sql", [UNREAD, SEARCH, THREADS, PROVENANCE, LAST_HOUR, COUNTS])
 def test_every_example_of_the_document_runs(helios, talked, sql):
     asked(helios, sql)
 
@@ -176,9 +162,7 @@ def test_the_last_hour_compares_times_not_texts(helios, talked, moment):
     late = helios.send("nova", "late", "half an hour ago")
     assert [row[0] for row in asked(helios, LAST_HOUR_RIGHT)] == [late]
     if iso(now() - 2 * HOUR)[:10] == iso(now() - HOUR)[:10]:
-        assert early in {row[0] for row in asked(helios, LAST_HOUR)}, (
-            "'T' sorts after ' '"
-        )
+        assert early in {row[0] for row in asked(helios, LAST_HOUR)}, "'T' sorts after ' '"
 
 
 def test_search_finds_conversations_and_knowledge(helios, talked):
@@ -231,10 +215,7 @@ def test_vectors_are_compared_within_one_model(helios, talked, embeddings):
     for model in models:
         id = talked["fact"]
         (mine,) = asked(
-            helios,
-            "select embedding from embeddings where source_id = ? and model = ?",
-            id,
-            model,
+            helios, "select embedding from embeddings where source_id = ? and model = ?", id, model
         )
         best = asked(helios, NEAREST, mine[0], model)
         assert best[0][:2] == ("stm", id)
@@ -268,18 +249,13 @@ def test_whatever_happens_the_tables_are_those_of_a_new_file(
         lambda: nova.ack(talked["design"], body="done"),
         lambda: mail.edit(talked["answer"], "agreed: it is on, since noon"),
         lambda: mail.tag(helios.mail.get(talked["design"]).thread, ["risk"]),
-        lambda: helios.mail.rename(
-            helios.mail.get(talked["design"]).thread, "EV halt, at last"
-        ),
+        lambda: helios.mail.rename(helios.mail.get(talked["design"]).thread, "EV halt, at last"),
         lambda: helios.mail.close(helios.mail.get(talked["design"]).thread),
         lambda: helios.forget(talked["fact"], "measured again"),
         lambda: undo(helios.memory, "last"),
         lambda: helios.forget(talked["fact"], "measured again"),
         lambda: memory.remember(
-            me,
-            "EV halt halves the loss",
-            scope="group:brain",
-            supersedes=talked["halt"],
+            me, "EV halt halves the loss", scope="group:brain", supersedes=talked["halt"]
         ),
         lambda: helios.forget(talked["calm"]),
         lambda: helios.memory.as_agent("operator").archive([talked["all"]], "done"),
@@ -293,35 +269,25 @@ def test_whatever_happens_the_tables_are_those_of_a_new_file(
         anew = Tables(helios.memory.store, ":memory:")
         anew.sync()
         for name in KEYS:
-            rows = sorted(
-                helios.tables.db.connection.execute(f"select * from {name}"), key=repr
+            rows = sorted(helios.tables.db.connection.execute(f"select * from {name}"), key=repr)
+            assert rows == sorted(anew.db.connection.execute(f"select * from {name}"), key=repr), (
+                name
             )
-            assert rows == sorted(
-                anew.db.connection.execute(f"select * from {name}"), key=repr
-            ), name
         anew.close()
     assert helios.check() == []
     messages = table(helios, "messages")
     assert talked["answer"] not in messages
     assert talked["fact"] not in table(helios, "stm")
-    edited = next(
-        row for row in messages.values() if row[7] == "agreed: it is on, since noon"
-    )
+    edited = next(row for row in messages.values() if row[7] == "agreed: it is on, since noon")
     assert edited[9] < edited[10], "it keeps the time at which it was first said"
-    assert asked(
-        helios, "select status, tags, subject from threads where message_count = 2"
-    ) == [("closed", '["risk"]', "EV halt, at last")]
-    assert asked(helios, "select count(*) from atom_links") == [(0,)], (
-        "one end is forgotten"
-    )
+    assert asked(helios, "select status, tags, subject from threads where message_count = 2") == [
+        ("closed", '["risk"]', "EV halt, at last")
+    ]
+    assert asked(helios, "select count(*) from atom_links") == [(0,)], "one end is forgotten"
 
 
 def test_what_names_an_edited_message_follows_it(helios, nova, talked):
-    version = (
-        Mail(helios.me)
-        .edit(talked["design"], "when EV turns negative we halt at once")
-        .id
-    )
+    version = Mail(helios.me).edit(talked["design"], "when EV turns negative we halt at once").id
     messages = table(helios, "messages")
     assert messages[talked["answer"],][2] == version
     assert table(helios, "stm")[talked["halt"],][9] == version
@@ -373,9 +339,7 @@ RAW = (
 @pytest.mark.parametrize(
     ("sql", "name", "key", "act"), RAW, ids=[f"{row[3]} {row[1]}" for row in RAW]
 )
-def test_rows_written_past_the_log_are_reported_and_undone(
-    helios, talked, sql, name, key, act
-):
+def test_rows_written_past_the_log_are_reported_and_undone(helios, talked, sql, name, key, act):
     before = {each: table(helios, each) for each in KEYS}
     raw(helios, sql)
     assert helios.tables.behind()
@@ -399,20 +363,14 @@ def test_the_check_sees_what_no_trigger_noted(helios, talked):
         "update writing set open = 0",
     )
     found = helios.check()
-    assert {each.where.split()[-1] for each in found} == {
-        talked["fact"],
-        talked["halt"],
-    }
+    assert {each.where.split()[-1] for each in found} == {talked["fact"], talked["halt"]}
     assert all(each.what.startswith("is not as logged") for each in found)
     helios.tables.rebuild()
     assert helios.check() == []
 
 
 def test_a_reader_writes_nothing(helios, talked):
-    with (
-        closing(helios.connect()) as connection,
-        pytest.raises(sqlite3.OperationalError),
-    ):
+    with closing(helios.connect()) as connection, pytest.raises(sqlite3.OperationalError):
         connection.execute("delete from messages")
 
 

@@ -16,8 +16,7 @@ def world(request, tmp_path):
     if request.param == "files":
         synapse.init(str(tmp_path / "shared"), clock=clock).close()
     mem = synapse.open(
-        "memory:" if request.param == "memory" else str(tmp_path / "shared"),
-        clock=clock,
+        "memory:" if request.param == "memory" else str(tmp_path / "shared"), clock=clock
     )
     for agent in (
         Agent("cto", role="cto"),

@@ -59,10 +59,7 @@ HONEST = [
     ),
     (
         "merge",
-        [
-            "Mira Holt owns the billing importer.",
-            "The billing importer is owned by Mira Holt.",
-        ],
+        ["Mira Holt owns the billing importer.", "The billing importer is owned by Mira Holt."],
         "Mira Holt owns the billing importer.",
     ),
     (
@@ -140,11 +137,7 @@ HONEST = [
     ),
     (
         "summary",
-        [
-            "The api needs 2 cores.",
-            "The worker needs 2 cores.",
-            "The worker logs to stdout.",
-        ],
+        ["The api needs 2 cores.", "The worker needs 2 cores.", "The worker logs to stdout."],
         "The api and the worker need 2 cores. The worker logs to stdout.",
     ),
     (
@@ -303,10 +296,7 @@ def _names(text, sources):
             yield "name", f"{text[: found.start()]}{other}{text[found.end() :]}"
     for found in re.finditer(r"`[^`]+`|\"[^\"]+\"|https?://\S+\w|s3://\S+\w", text):
         inner = found.group()
-        yield (
-            "quoted",
-            f"{text[: found.start()]}{inner[:-2]}x{inner[-1]}{text[found.end() :]}",
-        )
+        yield ("quoted", f"{text[: found.start()]}{inner[:-2]}x{inner[-1]}{text[found.end() :]}")
 
 
 def _small(text):
@@ -326,11 +316,7 @@ def _small(text):
     ):
         yield "negated", f"{text[: found.end()]} not{text[found.end() :]}"
     for one, other in re.findall(r"from (\w+) to (?:the )?(\w+)", text):
-        turned = (
-            text.replace(f"from {one}", "from @")
-            .replace(other, one)
-            .replace("@", other)
-        )
+        turned = text.replace(f"from {one}", "from @").replace(other, one).replace("@", other)
         yield "turned", turned
     for one, other in (
         ("after", "before"),

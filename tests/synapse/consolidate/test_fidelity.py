@@ -42,14 +42,8 @@ DISHONEST = [
         ["Ana owns billing. Ben owns search.", "Ana owns billing."],
         "Ana owns search. Ben owns billing.",
     ),
-    (
-        ["Ana owns billing.", "Ben owns search."],
-        "Ana owns search and billing. Ben owns search.",
-    ),
-    (
-        ["The api waits 30 s.", "The web waits 60 s."],
-        "The api waits 60 s. The web waits 30 s.",
-    ),
+    (["Ana owns billing.", "Ben owns search."], "Ana owns search and billing. Ben owns search."),
+    (["The api waits 30 s.", "The web waits 60 s."], "The api waits 60 s. The web waits 30 s."),
     (["The api waits 30 s.", "The web waits 60 s."], "The api waits 30 s, 60 s."),
     (["alice reviews bob.", "bob reviews alice."], "alice reviews bob."),
     (["Copy from a to b.", "Copy from b to a."], "Copy from a to b."),
@@ -61,22 +55,13 @@ DISHONEST = [
         ["We plan to deploy on Friday.", "The deploy is ready."],
         "Deploy on Friday. The deploy is ready.",
     ),
-    (
-        ["The cache is slow and leaks memory.", "The cache is slow."],
-        "The cache is slow.",
-    ),
-    (
-        ["If the disk is full, deploys fail.", "Disks are small."],
-        "Deploys fail. Disks are small.",
-    ),
+    (["The cache is slow and leaks memory.", "The cache is slow."], "The cache is slow."),
+    (["If the disk is full, deploys fail.", "Disks are small."], "Deploys fail. Disks are small."),
     (
         ["Redis crashed. It was restarted.", "Postgres is well."],
         "Redis crashed. Postgres is well. It was restarted.",
     ),
-    (
-        ["Redis runs on web-1.", "It crashes daily."],
-        "Redis runs on web-1. It crashes daily.",
-    ),
+    (["Redis runs on web-1.", "It crashes daily."], "Redis runs on web-1. It crashes daily."),
     (["Stop a, start b.", "Stop a first."], "Start b, stop a. Stop a first."),
     (
         ["Restart nginx, on web-1.", "Restart redis, on web-2."],
@@ -109,10 +94,7 @@ def test_honest_texts_are_accepted():
     accepted = [text for text, wrong in told.items() if wrong is None]
     print(f"{len(accepted)} of {len(told)} honest proposals accepted")
     assert len(accepted) >= 20
-    assert (
-        Counter(kind for kind, _, text in proposals.HONEST if text in accepted)["merge"]
-        >= 10
-    )
+    assert Counter(kind for kind, _, text in proposals.HONEST if text in accepted)["merge"] >= 10
 
 
 def test_no_text_that_was_spoiled_in_one_place_is_accepted():
@@ -131,9 +113,7 @@ def test_no_text_that_was_spoiled_in_one_place_is_accepted():
         "quoted",
         "opposite",
     } <= {*kinds}
-    assert [
-        text for _, text, sources in SPOILED if unfaithful(text, sources) is None
-    ] == []
+    assert [text for _, text, sources in SPOILED if unfaithful(text, sources) is None] == []
 
 
 @pytest.mark.parametrize(("sources", "text"), DISHONEST, ids=range(len(DISHONEST)))
@@ -147,9 +127,7 @@ def test_a_list_of_slots_is_not_enough():
     """
 
     def slots(text):
-        return set(
-            re.findall(r"\b(?:not|no|never|don't|[A-Z][\w-]*|\w*\d[\w.:%-]*)\b", text)
-        )
+        return set(re.findall(r"\b(?:not|no|never|don't|[A-Z][\w-]*|\w*\d[\w.:%-]*)\b", text))
 
     def accepts(text, sources):
         return slots(text) == set().union(*map(slots, sources))
@@ -167,9 +145,7 @@ WORDS = st.sampled_from(
         *"redis crashed web-1 30 s Mira owns must not if the a then it from to 12:30 down".split(),
     ]
 )
-SENTENCE = st.lists(WORDS, min_size=1, max_size=8).map(
-    lambda words: " ".join(words) + "."
-)
+SENTENCE = st.lists(WORDS, min_size=1, max_size=8).map(lambda words: " ".join(words) + ".")
 
 
 @given(st.lists(SENTENCE, min_size=1, max_size=5))

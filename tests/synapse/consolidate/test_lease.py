@@ -34,12 +34,7 @@ def leading(root, then):
     child = os.fork()
     if not child:
         with opened(root) as mem:
-            reach(
-                mem,
-                claim(mem, "night", TODAY, mem.store.clock()),
-                "archive",
-                mem.store.clock(),
-            )
+            reach(mem, claim(mem, "night", TODAY, mem.store.clock()), "archive", mem.store.clock())
             os.write(tell, b"!")
             then()
         os._exit(0)

@@ -46,9 +46,7 @@ def fill(mem, count, namespace="api", **more):
     for n in range(count):
         mem.store.clock.advance("1m")
         found.append(
-            mem.as_agent("a")
-            .append(f"{TEXT} {namespace} {n}", namespace, ttl="never", **more)
-            .id
+            mem.as_agent("a").append(f"{TEXT} {namespace} {n}", namespace, ttl="never", **more).id
         )
     return found
 
@@ -59,9 +57,7 @@ def nights(mem, clock, *dates):
     for date in dates:
         clock.advance("24h")
         acts = [
-            each.act
-            for each in run_nightly(mem, date, clock()).acts
-            if each.act.phase == "enforce"
+            each.act for each in run_nightly(mem, date, clock()).acts if each.act.phase == "enforce"
         ]
         warned = [act.new_entry.draft.tags[1] for act in acts if act.kind == "warn"]
         told.append((warned, [id for act in acts for id in act.ids]))
@@ -86,18 +82,12 @@ def test_it_is_warned_of_once_and_tidied_the_night_after(world):
     assert first == (["api"], [])
     assert again[0] == []
     assert again[1][:-1] == ids[: len(again[1]) - 1]
-    assert (
-        sum(size for name, size in measure(mem.store, clock()).sizes if name == "api")
-        <= 5_000
-    )
+    assert sum(size for name, size in measure(mem.store, clock()).sizes if name == "api") <= 5_000
     assert len(again[1]) <= 4  # no more than it takes, and the warning
     assert warnings(mem) == []
     assert nights(mem, clock, "2026-02-04", "2026-02-05") == [([], []), ([], [])]
     fill(mem, 4)
-    assert [warned for warned, _ in nights(mem, clock, "2026-02-06", "2026-02-07")] == [
-        ["api"],
-        [],
-    ]
+    assert [warned for warned, _ in nights(mem, clock, "2026-02-06", "2026-02-07")] == [["api"], []]
 
 
 def test_a_warning_stands_for_half_a_day_at_least(world):
@@ -151,9 +141,7 @@ def test_decisions_and_what_is_critical_go_last(world):
 def test_disputes_and_what_holds_others_back_stay(world):
     mem, clock = world
     for id in ("a", "b"):
-        mem.as_agent(id).append(
-            f"{id} is right {TEXT}", "api", topic="who", ttl="never"
-        )
+        mem.as_agent(id).append(f"{id} is right {TEXT}", "api", topic="who", ttl="never")
     low = mem.as_agent("a").append("low", "api", topic="port", ttl="never")
     mem.register(Agent("lead", role="project-lead", read=("*",), write=("*",)))
     high = mem.as_agent("lead").append(f"high {TEXT}", "api", topic="port", ttl="10d")
@@ -189,9 +177,7 @@ def test_what_was_taken_back_stays_and_counts_no_more(world):
     ids = fill(mem, 7)
     nights(mem, clock, "2026-02-02", "2026-02-03")
     undo(mem, "2026-02-03")
-    assert {
-        entry.id for entry in mem.as_agent("a").read(namespace="api", limit=None)
-    } == set(ids)
+    assert {entry.id for entry in mem.as_agent("a").read(namespace="api", limit=None)} == set(ids)
     assert warnings(mem) == ["api"]
     assert plan(gather(mem.store, clock()), clock(), mem.store.settings).acts == ()
     undo(mem, "last")
@@ -224,9 +210,7 @@ def test_what_breaks_other_limits_is_only_told_of(world):
     with open(f"{mem.store.root}/synapse.yaml", "a") as file:
         file.write("quota: {default: 1, b: off}\nnamespaces: [api/*]\n")
     mem.store.refresh(force=True)
-    settings = mem.store.settings._replace(
-        sizes=(*mem.store.settings.sizes, ("per_entry", "1KB"))
-    )
+    settings = mem.store.settings._replace(sizes=(*mem.store.settings.sizes, ("per_entry", "1KB")))
     mem.store.declared_settings = settings
     wanted = {
         "a/b/c/d is deeper than 3 levels",
@@ -239,9 +223,7 @@ def test_what_breaks_other_limits_is_only_told_of(world):
     assert run_nightly(mem, "2026-02-02", clock()).acts == ()
     assert {entry.id for entry in mem.as_agent("a").read(limit=None)} == before
     noted = [
-        record.fields
-        for record in mem.audit(agent="consolidator")
-        if "remarks" in record.fields
+        record.fields for record in mem.audit(agent="consolidator") if "remarks" in record.fields
     ]
     assert set(noted[0]["remarks"]) == wanted
     assert "a/b/c/d is deeper than 3 levels" in run_history(mem).remarks
@@ -261,9 +243,7 @@ rows = st.builds(
 )
 
 
-@given(
-    st.lists(rows, max_size=30, unique_by=lambda row: row.id), st.integers(-100, 60_000)
-)
+@given(st.lists(rows, max_size=30, unique_by=lambda row: row.id), st.integers(-100, 60_000))
 @examples(100)
 def test_no_more_goes_than_has_to_and_nothing_that_must_stay(found, excess):
     gone = entries_to_archive(found, excess)
@@ -272,9 +252,7 @@ def test_no_more_goes_than_has_to_and_nothing_that_must_stay(found, excess):
     assert not any(row.rank == 0 and row.namespace == "blockers/x" for row in gone)
     assert freed - gone[-1].bytes < excess if gone else True
     free = [row for row in found if not row.stays and row.namespace != PLACE]
-    free = [
-        row for row in free if not (row.rank == 0 and row.namespace == "blockers/x")
-    ]
+    free = [row for row in free if not (row.rank == 0 and row.namespace == "blockers/x")]
     assert freed >= excess or len(gone) == len(free)
     weighty = [row.rank == 0 or row.namespace == "decisions/x" for row in gone]
     assert weighty == sorted(weighty)
@@ -292,20 +270,9 @@ def test_limits_are_read_and_written():
     assert parse_settings("quota: 7").daily("b") == 7
     assert limit_of("api", Settings()) == 500_000
     assert list(
-        over_limit(
-            [("api", 500_001), ("b", 4_600_000)],
-            parse_settings("size_limits: {b: off}"),
-        )
-    ) == [
-        ("api", 500_001, 500_000),
-        (ALL, 5_100_001, 5_000_000),
-    ]
-    assert [parse_size(size) for size in ("1", "2kb", "3 MiB", "off")] == [
-        1,
-        2_000,
-        3 << 20,
-        None,
-    ]
+        over_limit([("api", 500_001), ("b", 4_600_000)], parse_settings("size_limits: {b: off}"))
+    ) == [("api", 500_001, 500_000), (ALL, 5_100_001, 5_000_000)]
+    assert [parse_size(size) for size in ("1", "2kb", "3 MiB", "off")] == [1, 2_000, 3 << 20, None]
     assert [format_size(size) for size in (9, 1_000, 6_450, 5_000_000)] == [
         "9 bytes",
         "1 KB",

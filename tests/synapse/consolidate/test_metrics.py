@@ -39,14 +39,8 @@ def test_a_night_measures_what_it_found_and_did(world):
         0,
         2,
     )
-    rows = {
-        name: (entries, was > size) for name, entries, size, was in found.namespaces
-    }
-    assert rows == {
-        "api": (2, True),
-        "decisions/x": (2, False),
-        "system/changelog": (1, False),
-    }
+    rows = {name: (entries, was > size) for name, entries, size, was in found.namespaces}
+    assert rows == {"api": (2, True), "decisions/x": (2, False), "system/changelog": (1, False)}
     assert found.entries == 5
     assert 0 < found.compression < 1
 

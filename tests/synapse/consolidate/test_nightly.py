@@ -42,9 +42,7 @@ def live(mem):
 
 
 def filed(mem):
-    return {
-        entry.id for entry in mem.as_agent("operator").read(limit=None, archived=True)
-    }
+    return {entry.id for entry in mem.as_agent("operator").read(limit=None, archived=True)}
 
 
 def test_nothing_to_do_is_an_empty_plan():
@@ -59,10 +57,7 @@ def test_superseded_chains_are_filed_away(world):
         chain.append(me.append(f"port {n}", "api", supersedes=chain[-1].id))
     (act,) = todo(mem, clock()).acts
     assert (act.phase, act.kind, act.reason) == ("merge", "archive", "superseded")
-    assert (act.ids, act.successors) == (
-        (chain[0].id, chain[1].id),
-        (chain[1].id, chain[2].id),
-    )
+    assert (act.ids, act.successors) == ((chain[0].id, chain[1].id), (chain[1].id, chain[2].id))
     assert run_nightly(mem, TODAY, clock()).ran
     assert (set(live(mem)), filed(mem)) == ({chain[2].id}, {chain[0].id, chain[1].id})
     assert mem.as_agent("a").search("port", archived=True)[0].id in filed(mem)
@@ -70,12 +65,8 @@ def test_superseded_chains_are_filed_away(world):
 
 def test_conflicts_go_by_authority_and_ties_stay(world):
     mem, clock = world
-    loser = mem.as_agent("a").append(
-        "use REST", "decisions/x", topic="style", ttl="10d"
-    )
-    winner = mem.as_agent("cto").append(
-        "use gRPC", "decisions/x", topic="style", ttl="30d"
-    )
+    loser = mem.as_agent("a").append("use REST", "decisions/x", topic="style", ttl="10d")
+    winner = mem.as_agent("cto").append("use gRPC", "decisions/x", topic="style", ttl="30d")
     one = mem.as_agent("a").append("tabs", "decisions/x", topic="indent")
     other = mem.as_agent("b").append("spaces", "decisions/x", topic="indent")
     passing = mem.as_agent("a").append("9 am", "decisions/x", topic="hour", ttl="30d")
@@ -97,9 +88,7 @@ def test_near_duplicates_become_one_that_counts_for_the_least(world):
     two = mem.as_agent("a").append(
         "the build takes 5 min.", "api", ttl="3d", tags="slow", to="agent:b"
     )
-    other = mem.as_agent("a").append(
-        "the build takes 5 h.", "api", ttl="3d", to="agent:b"
-    )
+    other = mem.as_agent("a").append("the build takes 5 h.", "api", ttl="3d", to="agent:b")
     clock.advance("1h")
     (done,) = run_nightly(mem, TODAY, clock()).acts
     found = mem.as_agent("operator").get(done.id)
@@ -108,18 +97,12 @@ def test_near_duplicates_become_one_that_counts_for_the_least(world):
         (one.id, two.id),
         60,
     )
-    assert (found.body, found.namespace, found.addressees) == (
-        two.body,
-        "api",
-        ("agent:b",),
-    )
+    assert (found.body, found.namespace, found.addressees) == (two.body, "api", ("agent:b",))
     assert (found.priority, found.scope, found.trust) == ("info", "public", "local")
     assert 0 <= found.expires - two.expires < 2 * SECOND
     assert found.tags == ("merged", "ci", "slow")
     assert (set(live(mem)), filed(mem)) == ({found.id, other.id}, {one.id, two.id})
-    third = mem.as_agent("b").append(
-        "The build takes 5 min!", "api", ttl="9d", to="agent:b"
-    )
+    third = mem.as_agent("b").append("The build takes 5 min!", "api", ttl="9d", to="agent:b")
     (again,) = run_nightly(mem, "2026-02-04", clock()).acts
     assert mem.as_agent("operator").get(again.id).derived_from == (found.id, third.id)
 
@@ -135,18 +118,16 @@ def test_any_number_of_equals_become_one_in_one_night(world):
     assert (last.body, last.author) == ("The build takes 5 min", "consolidator")
     made = {each.id: mem.as_agent("operator").get(each.id) for each in done}
     named = [id for entry in made.values() for id in entry.derived_from]
-    assert sorted(named) == sorted(
-        {*(entry.id for entry in sources), *made} - {last.id}
-    ), "each is in one other"
+    assert sorted(named) == sorted({*(entry.id for entry in sources), *made} - {last.id}), (
+        "each is in one other"
+    )
     assert mem.verify().ok
     assert not run_nightly(mem, "2026-02-04", clock()).acts
     undo(mem, TODAY)
     assert {*live(mem)} == {entry.id for entry in sources}
 
 
-def test_a_night_holds_some_entries_at_once_and_comes_to_the_same_end(
-    world, monkeypatch
-):
+def test_a_night_holds_some_entries_at_once_and_comes_to_the_same_end(world, monkeypatch):
     mem, clock = world
     for n in range(48):
         mem.as_agent("ab"[n % 2]).append(
@@ -158,9 +139,9 @@ def test_a_night_holds_some_entries_at_once_and_comes_to_the_same_end(
     some = list(plan_states(mem.store, now))
     assert [len(each.live) for each in some] == [2] * 8
     assert [group for each in some for group in each.live] == list(whole[0].live)
-    assert [
-        each.superseded or each.lapsed or each.unfinished_merges for each in some[1:]
-    ] == [()] * 7, "said once"
+    assert [each.superseded or each.lapsed or each.unfinished_merges for each in some[1:]] == [
+        ()
+    ] * 7, "said once"
     planned = {act.ids for act in todo(mem, now).acts}
     assert len(planned) == 16
     assert {each.act.ids for each in run_nightly(mem, TODAY, now).acts} == planned
@@ -171,16 +152,11 @@ def test_a_night_holds_some_entries_at_once_and_comes_to_the_same_end(
 def test_what_came_beside_a_merge_that_was_begun_is_merged_in_the_same_night(world):
     """Its leader died before it filed the sources away, and somebody said the same again."""
     mem, clock = world
-    one, two = (
-        mem.as_agent(name).append("The build takes 5 min", "api") for name in "ab"
-    )
+    one, two = (mem.as_agent(name).append("The build takes 5 min", "api") for name in "ab")
     (act,) = todo(mem, clock()).acts
     record = mem.store.log.append(
         Record.new(
-            "entry",
-            CONSOLIDATOR,
-            {"night": TODAY},
-            admit_new_entry(mem.store, act.new_entry),
+            "entry", CONSOLIDATOR, {"night": TODAY}, admit_new_entry(mem.store, act.new_entry)
         )
     )
     third = mem.as_agent("a").append("The build takes 5 min", "api")
@@ -198,28 +174,19 @@ def test_no_head_of_an_entry_is_too_large_for_the_night(world):
     mem, clock = world
     for n in range(300):
         mem.register(
-            Agent(
-                f"chief-{n:03}-{'x' * 40}",
-                role="project-lead",
-                read=("*",),
-                write=("*",),
-            )
+            Agent(f"chief-{n:03}-{'x' * 40}", role="project-lead", read=("*",), write=("*",))
         )
     many = tuple(f"тег-{n}-{'ы' * 20}" for n in range(140))
     blocker = mem.as_agent("a").append(
         "prod is down", "blockers/x", priority="critical", ttl="1d", tags=many
     )
     alike = [
-        mem.as_agent("a").append(
-            "The build takes 5 min", "api", tags=many, to="agent:b"
-        )
+        mem.as_agent("a").append("The build takes 5 min", "api", tags=many, to="agent:b")
         for _ in range(3)
     ]
     related = tuple(entry.id for entry in alike) * 80
     alike.append(
-        mem.as_agent("b").append(
-            "The build takes 5 min.", "api", related=related, to="agent:b"
-        )
+        mem.as_agent("b").append("The build takes 5 min.", "api", related=related, to="agent:b")
     )
     clock.advance("2d")
     done = run_nightly(mem, TODAY, clock())
@@ -237,9 +204,7 @@ def test_no_head_of_an_entry_is_too_large_for_the_night(world):
 
 def test_a_merge_wakes_nobody_again(world):
     mem, clock = world
-    sleeper = mem.register(
-        Agent("sleeper", read=("*",), notify=("critical", "important"))
-    )
+    sleeper = mem.register(Agent("sleeper", read=("*",), notify=("critical", "important")))
     sources = [
         mem.as_agent(id).append("The build takes 5 min", "api", priority="important")
         for id in ("a", "b")
@@ -257,20 +222,16 @@ def test_a_merge_wakes_nobody_again(world):
 
 def test_what_is_past_its_time_is_filed_by_month_and_whole(world):
     mem, clock = world
-    entry = mem.as_agent("a").append(
-        "short\n<!-- synapse:entry id=x -->", "status/x", ttl="1h"
-    )
+    entry = mem.as_agent("a").append("short\n<!-- synapse:entry id=x -->", "status/x", ttl="1h")
     stays = mem.as_agent("a").append("long", "status/x", ttl="30d")
     clock.advance("2h")
     run_nightly(mem, TODAY, clock())
     assert (set(live(mem)), filed(mem)) == ({stays.id}, {entry.id})
     assert mem.as_agent("a").get(entry.id)._replace(archived=False) == entry
     assert mem.verify().ok
-    assert [
-        act.fields["reason"]
-        for act in mem.audit(entry=entry.id)
-        if act.kind == "archive"
-    ] == ["past its time"]
+    assert [act.fields["reason"] for act in mem.audit(entry=entry.id) if act.kind == "archive"] == [
+        "past its time"
+    ]
 
 
 def test_an_unresolved_critical_blocker_climbs_to_the_operator(world):
@@ -282,9 +243,7 @@ def test_an_unresolved_critical_blocker_climbs_to_the_operator(world):
     for number in range(5):
         clock.advance("8d")
         done = run_nightly(mem, f"2026-03-0{number + 1}", clock())
-        told.append(
-            [mem.as_agent("operator").get(each.id) for each in done.acts if each.id]
-        )
+        told.append([mem.as_agent("operator").get(each.id) for each in done.acts if each.id])
     assert [[entry.to for entry in found] for found in told] == [
         ["agent:lead"], ["agent:cto"], ["agent:operator"], [], []
     ]  # fmt: skip
@@ -301,9 +260,7 @@ def test_an_unresolved_critical_blocker_climbs_to_the_operator(world):
 
 def test_a_blocker_is_not_passed_on_to_who_may_not_see_it(world):
     mem, clock = world
-    mem.as_agent("a").append(
-        "the key leaked", "blockers/x", priority="critical", to="agent:b"
-    )
+    mem.as_agent("a").append("the key leaked", "blockers/x", priority="critical", to="agent:b")
     clock.advance("8d")
     (done,) = run_nightly(mem, TODAY, clock()).acts
     assert mem.as_agent("operator").get(done.id).to == "agent:operator"
@@ -349,12 +306,7 @@ def test_a_night_can_be_taken_back_and_that_too(world):
     run_nightly(mem, TODAY, clock())
     after = places(mem)
     assert after != before
-    for what, state in (
-        (TODAY, before),
-        ("last", after),
-        ("last", before),
-        ("last", after),
-    ):
+    for what, state in ((TODAY, before), ("last", after), ("last", before), ("last", after)):
         undo(mem, what)
         assert places(mem) == state
         assert mem.verify().ok

@@ -10,36 +10,24 @@ DAY = 86_400_000_000
 
 
 def entry(number, body="Use port 80.", **more):
-    fields = {
-        "seq": number,
-        "at": NOW - DAY,
-        "expires": NOW + DAY,
-        "authority": 60,
-    } | more
-    return Entry(
-        f"syn-2026-02-01-{number:03d}", "eng-a", "", "api/x", "info", body, "2d"
-    )._replace(**fields)
+    fields = {"seq": number, "at": NOW - DAY, "expires": NOW + DAY, "authority": 60} | more
+    return Entry(f"syn-2026-02-01-{number:03d}", "eng-a", "", "api/x", "info", body, "2d")._replace(
+        **fields
+    )
 
 
 TWO = (entry(1), entry(2, "Use port 80. It is open."))
 
 
-def judged(
-    *entries, text="Use port 80. It is open.", kind="merge", ids=None, spared=()
-):
+def judged(*entries, text="Use port 80. It is open.", kind="merge", ids=None, spared=()):
     known = {each.id: each for each in entries}
     return judge(
-        Proposal(kind, tuple(known) if ids is None else tuple(ids), text),
-        known,
-        NOW,
-        spared,
+        Proposal(kind, tuple(known) if ids is None else tuple(ids), text), known, NOW, spared
     )
 
 
 def test_what_passes_counts_for_no_more_than_the_least_of_its_sources():
-    one = TWO[0]._replace(
-        authority=80, trust="keyed", tags=("a",), related=("syn-2026-01-01-001",)
-    )
+    one = TWO[0]._replace(authority=80, trust="keyed", tags=("a",), related=("syn-2026-01-01-001",))
     other = TWO[1]._replace(authority=40, expires=NEVER, tags=("b",))
     made = judged(other, one, kind="summary").new_entry
     assert (made.authority, made.trust) == (40, "local")
@@ -103,10 +91,7 @@ def test_only_what_is_said_alike_goes_together(field, value):
 
 def test_what_was_brought_back_is_spared():
     spared = {(TWO[0].id, "merge")}
-    assert (
-        judged(*TWO, spared=spared).reason
-        == f"{TWO[0].id} was brought back from a merge"
-    )
+    assert judged(*TWO, spared=spared).reason == f"{TWO[0].id} was brought back from a merge"
     assert candidates(TWO, NOW, spared) == []
     assert candidates(TWO, NOW) == [[*TWO]]
 
@@ -119,12 +104,8 @@ def test_malformed_proposals_have_a_reason():
     assert "2 to" in judged(*many).reason
     assert judged(*TWO, ids=[TWO[0].id, "syn-x"]).reason == "syn-x was not offered"
     assert (
-        "shorter"
-        in judged(*TWO, text="Use port 80. It is open. Use port 80. It is open.").reason
+        "shorter" in judged(*TWO, text="Use port 80. It is open. Use port 80. It is open.").reason
     )
     assert judged(*TWO, text="Use port 80.").reason == "it leaves out open"
     assert judged(*TWO).reason == "a merge of 2"
-    assert (
-        Proposal(KINDS[0], ("a", "b"), "x").key
-        == Proposal(KINDS[1], ("b", "a"), "y").key
-    )
+    assert Proposal(KINDS[0], ("a", "b"), "x").key == Proposal(KINDS[1], ("b", "a"), "y").key

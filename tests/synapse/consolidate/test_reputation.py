@@ -33,9 +33,9 @@ many = st.lists(deeds, max_size=80)
 
 
 def lived(n, day=0, agent="a", **more):
-    return Deed(
-        LIVED, agent, f"syn-{agent}-{day}-{n}", day * DAY + n + 1, seen_by=("b",)
-    )._replace(**more)
+    return Deed(LIVED, agent, f"syn-{agent}-{day}-{n}", day * DAY + n + 1, seen_by=("b",))._replace(
+        **more
+    )
 
 
 def moves(found, agent="a"):
@@ -45,9 +45,7 @@ def moves(found, agent="a"):
 def gains_are_bounded(found, days=30):
     """Nobody gains more than once for each day of the period."""
     gained = {
-        agent: sum(
-            step.move for step in found if step.deed.agent == agent and step.move > 0
-        )
+        agent: sum(step.move for step in found if step.deed.agent == agent and step.move > 0)
         for agent in AGENTS
     }
     return all(gain <= days for gain in gained.values())
@@ -68,15 +66,11 @@ def own_acts_count_nothing(found):
 
 
 def unseen_entries_count_nothing(found):
-    return not any(
-        step.move for step in found if not {*step.deed.seen_by} - {step.deed.agent}
-    )
+    return not any(step.move for step in found if not {*step.deed.seen_by} - {step.deed.agent})
 
 
 def entries_count_once(found):
-    counted = [
-        (step.deed.agent, step.deed.entry, step.move > 0) for step in found if step.move
-    ]
+    counted = [(step.deed.agent, step.deed.entry, step.move > 0) for step in found if step.move]
     return len(counted) == len(set(counted))
 
 
@@ -133,17 +127,11 @@ def test_a_standing_stays_within_its_bounds(found, standing):
 def test_what_counted_once_never_counts_again(first, second):
     before = steps(first, 0, PERIOD)
     counted = {
-        (step.deed.entry, "gain" if step.move > 0 else "loss")
-        for step in before
-        if step.move
+        (step.deed.entry, "gain" if step.move > 0 else "loss") for step in before if step.move
     }
     after = steps([*first, *second], 0, PERIOD, counted)
-    assert not [
-        step for step in after if step.move > 0 and (step.deed.entry, "gain") in counted
-    ]
-    assert not [
-        step for step in after if step.move < 0 and (step.deed.entry, "loss") in counted
-    ]
+    assert not [step for step in after if step.move > 0 and (step.deed.entry, "gain") in counted]
+    assert not [step for step in after if step.move < 0 and (step.deed.entry, "loss") in counted]
 
 
 @pytest.mark.parametrize(
@@ -154,10 +142,7 @@ def test_what_counted_once_never_counts_again(first, second):
         ([lived(1, by="b", kind=SUPERSEDED)], -2),
         ([lived(1, by="b", kind=ACTED)], 5),
         ([lived(1, by="b", kind=ACTED), lived(1)], 5),  # the same entry: it counts once
-        (
-            [lived(1, 29, by="b", kind=ACTED)],
-            5,
-        ),  # whatever day it was, the period has others
+        ([lived(1, 29, by="b", kind=ACTED)], 5),  # whatever day it was, the period has others
         ([lived(1, by="b", kind=ACTED), lived(1, by="b", kind=SUPERSEDED)], 3),
         ([lived(n, day) for day in range(30) for n in range(9)], 30),
         ([lived(1, day) for day in range(28)] + [lived(2, 5, by="b", kind=ACTED)], 30),

@@ -32,12 +32,7 @@ def world(request, tmp_path):
 
 def shown(mem, to, *entries):
     mem.as_agent(to).writer.act(
-        "shown",
-        cursor=1,
-        how="spawn",
-        run="r",
-        epoch=1,
-        ids=[entry.id for entry in entries],
+        "shown", cursor=1, how="spawn", run="r", epoch=1, ids=[entry.id for entry in entries]
     )
 
 
@@ -46,9 +41,7 @@ def account(mem, agent="a"):
 
 
 def told(mem, agent="a"):
-    return {
-        (step.deed.entry, step.move, step.why) for step in account(mem, agent).steps
-    }
+    return {(step.deed.entry, step.move, step.why) for step in account(mem, agent).steps}
 
 
 def test_what_lived_was_superseded_or_acted_on_is_found(world):
@@ -78,24 +71,14 @@ def test_what_lived_was_superseded_or_acted_on_is_found(world):
     }
     records = {step.deed.entry: step.deed.records for step in account(mem).steps}
     assert [
-        record.id
-        for record in mem.store.log.since(0)
-        if record.seq == records[gone.id][0]
+        record.id for record in mem.store.log.since(0) if record.seq == records[gone.id][0]
     ] == [gone.id]
 
 
 def test_a_critical_counts_where_somebody_else_acted_on_it(world):
     mem, clock = world
     me, found = mem.as_agent("a"), {}
-    for name in (
-        "own",
-        "resolved",
-        "cited",
-        "acked",
-        "finished",
-        "quoted by itself",
-        "passed on",
-    ):
+    for name in ("own", "resolved", "cited", "acked", "finished", "quoted by itself", "passed on"):
         found[name] = me.append(name, "blockers/x", priority="critical", ttl="20d")
         shown(mem, "b", found[name])
         shown(mem, "a", found[name])
@@ -104,9 +87,7 @@ def test_a_critical_counts_where_somebody_else_acted_on_it(world):
     mem.as_agent("b").resolve(found["resolved"].id)
     mem.as_agent("b").append("so I did", "api", related=found["cited"].id)
     mem.as_agent("b").ack(found["acked"].id)
-    mem.as_agent("b").writer.delivery(
-        "acked", [found["finished"].id], "finished its turn"
-    )
+    mem.as_agent("b").writer.delivery("acked", [found["finished"].id], "finished its turn")
     me.append("as I said", "api", related=found["quoted by itself"].id)
     mem.as_agent("b").append(
         "not so", "api", related=found["passed on"].id, supersedes=found["passed on"].id
@@ -142,9 +123,7 @@ def test_a_review_moves_the_authority_of_what_is_written_after_it(world):
     early = mem.as_agent("lead").briefing(as_of=then).markdown()
     run_nightly(mem, "2026-03-04", clock())
     clock.advance("1m")
-    after = mem.as_agent("a").append(
-        "after", "decisions/x", topic="u", priority="important"
-    )
+    after = mem.as_agent("a").append("after", "decisions/x", topic="u", priority="important")
     assert mem.as_agent("a").get(before.id).authority == 60
     if not mem.on:
         assert (after.authority, reviewed(mem)) == (60, [])
@@ -154,10 +133,7 @@ def test_a_review_moves_the_authority_of_what_is_written_after_it(world):
     assert after.authority == 60 + move == account(mem).standing
     assert account(mem).declared == 60
     assert account(mem).steps == ()
-    assert (account(mem).reviews[0].move, account(mem).reviews[0].stands) == (
-        move,
-        True,
-    )
+    assert (account(mem).reviews[0].move, account(mem).reviews[0].stands) == (move, True)
     assert {agent.id: agent.authority for agent in mem.agents()}["a"] == 60
     assert mem.as_agent("lead").briefing(as_of=then).markdown() == early
     assert f"authority {60 + move}" in mem.as_agent("lead").briefing().markdown()
@@ -245,33 +221,24 @@ def test_the_shift_is_no_part_of_what_is_declared(world):
     mem.register(agent._replace(name="A"))
     assert mem.store.index.current.declared["a"].shift == 0
     (record,) = [
-        r
-        for r in mem.audit(agent="operator")
-        if r.fields.get("agent", {}).get("name") == "A"
+        r for r in mem.audit(agent="operator") if r.fields.get("agent", {}).get("name") == "A"
     ]
     assert "shift" not in repr(record.fields)
 
 
 def test_skills_move_too_and_bounds_hold():
     skilled = Agent("a", authority=60, skills=(Skill("db", 90, ("db/*",)),))
-    assert [
-        authority_in(skilled._replace(shift=shift), "db/x") for shift in (5, 50, -500)
-    ] == [
+    assert [authority_in(skilled._replace(shift=shift), "db/x") for shift in (5, 50, -500)] == [
         95,
         100,
         10,
     ]
-    assert [
-        authority_in(skilled._replace(shift=shift), "api") for shift in (5, 50, -500)
-    ] == [
+    assert [authority_in(skilled._replace(shift=shift), "api") for shift in (5, 50, -500)] == [
         65,
         100,
         10,
     ]
-    assert [
-        authority_in(skilled._replace(shift=shift), "api", flat=True)
-        for shift in (-1, 0)
-    ] == [
+    assert [authority_in(skilled._replace(shift=shift), "api", flat=True) for shift in (-1, 0)] == [
         59,
         60,
     ]

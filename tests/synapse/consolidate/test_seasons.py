@@ -70,9 +70,7 @@ class Team:
         self.mem, self.clock, self.season = mem, clock, season
         self.chance = random.Random(seed)
         for id, role in {"cto": "cto", **dict.fromkeys(PEERS, "engineer")}.items():
-            mem.register(
-                Agent(id, role=role, read=("*",), write=("*",), teams=("core",))
-            )
+            mem.register(Agent(id, role=role, read=("*",), write=("*",), teams=("core",)))
         mem.register(Agent("guest", role="engineer", read=("*",), write=("status/*",)))
         # subject: what was said of it and not outdone since
         self.holds = defaultdict(list)
@@ -83,15 +81,7 @@ class Team:
     def work(self):
         """One day: mostly news, and answers to what was said before."""
         count = self.chance.randint(*self.season.entries)
-        acts = (
-            self.news,
-            self.news,
-            self.news,
-            self.correct,
-            self.repeat,
-            self.dissent,
-            self.chat,
-        )
+        acts = (self.news, self.news, self.news, self.correct, self.repeat, self.dissent, self.chat)
         for _ in range(count):
             self.chance.choice(acts)()
             self.clock.advance(f"{14 * 3600 // count}s")
@@ -103,31 +93,14 @@ class Team:
         to = "team:core" if team else "all"
         priority = "important" if self.chance.random() < 0.1 else "info"
         entry = self.mem.as_agent(who).append(
-            text,
-            place,
-            ttl=ttl,
-            supersedes=supersedes,
-            topic=topic,
-            to=to,
-            priority=priority,
+            text, place, ttl=ttl, supersedes=supersedes, topic=topic, to=to, priority=priority
         )
-        self.holds[subject].append(
-            Said(value, entry.id, self.clock() + parse_ttl(ttl), team)
-        )
+        self.holds[subject].append(Said(value, entry.id, self.clock() + parse_ttl(ttl), team))
 
     def news(self):
         subject = f"subject{len(self.places)}"
-        self.places[subject] = (
-            self.chance.choice(PLACES),
-            self.chance.choice(SAYINGS),
-            None,
-        )
-        self.say(
-            self.chance.choice(PEERS),
-            subject,
-            self.value(),
-            team=self.chance.random() < 0.15,
-        )
+        self.places[subject] = (self.chance.choice(PLACES), self.chance.choice(SAYINGS), None)
+        self.say(self.chance.choice(PEERS), subject, self.value(), team=self.chance.random() < 0.15)
 
     def correct(self):
         """A new value in place of all that is found of the old ones."""
@@ -135,9 +108,7 @@ class Team:
             found = self.found(subject)
             team = any(said.team for said in self.holds[subject])
             self.superseded[subject] += self.holds.pop(subject)
-            self.say(
-                "cto", subject, self.value(), [entry.id for entry in found], team=team
-            )
+            self.say("cto", subject, self.value(), [entry.id for entry in found], team=team)
 
     def repeat(self):
         """The same once more, by somebody else, in nearly the same words."""
@@ -147,22 +118,12 @@ class Team:
             words = self.chance.choice(
                 (f"{words}.", f"Please {words}", f"{words}!", f"FYI: {words}", words)
             )
-            self.say(
-                self.chance.choice(PEERS),
-                subject,
-                said.value,
-                words=words,
-                team=said.team,
-            )
+            self.say(self.chance.choice(PEERS), subject, said.value, words=words, team=said.team)
 
     def dissent(self):
         """Two of one rank, who do not agree."""
         subject = f"subject{len(self.places)}"
-        self.places[subject] = (
-            self.chance.choice(PLACES),
-            "{} needs {} replicas",
-            subject,
-        )
+        self.places[subject] = (self.chance.choice(PLACES), "{} needs {} replicas", subject)
         for who in self.chance.sample(PEERS, 2):
             self.say(who, subject, self.value())
 
@@ -177,9 +138,7 @@ class Team:
         return next((subject for subject in asked if self.standing(subject)), None)
 
     def standing(self, subject):
-        return [
-            said for said in self.holds.get(subject, ()) if said.until > self.clock()
-        ]
+        return [said for said in self.holds.get(subject, ()) if said.until > self.clock()]
 
     def value(self):
         return self.chance.randint(1000, 999_999)
@@ -214,49 +173,34 @@ def ask(team, found):
     for subject in team.chance.sample(holding, min(ASKED, len(holding))):
         shown, standing = numbers(team.found(subject)), team.standing(subject)
         answered = sum(said.value in shown for said in standing)
-        gone = {said.value for said in past(team, subject)} - {
-            said.value for said in standing
-        }
+        gone = {said.value for said in past(team, subject)} - {said.value for said in standing}
         found = found._replace(
             asked=found.asked + len(standing), answered=found.answered + answered
         )
         found = found._replace(stale=found.stale + len(gone & shown))
     once = [subject for subject in subjects if past(team, subject)]
     for subject in team.chance.sample(once, min(ASKED, len(once))):
-        shown = numbers(
-            [*team.found(subject, archived=True, limit=50), *team.found(subject)]
-        )
+        shown = numbers([*team.found(subject, archived=True, limit=50), *team.found(subject)])
         kept = [said.value in shown for said in past(team, subject)]
         found = found._replace(past=found.past + len(kept), kept=found.kept + sum(kept))
         if all(said.team for said in (*past(team, subject), *team.standing(subject))):
-            guests = [
-                *team.found(subject, "guest"),
-                *team.found(subject, "guest", archived=True),
-            ]
+            guests = [*team.found(subject, "guest"), *team.found(subject, "guest", archived=True)]
             found = found._replace(leaked=found.leaked + len(guests))
     return found
 
 
 def past(team, subject):
-    lapsed = [
-        said for said in team.holds.get(subject, ()) if said.until <= team.clock()
-    ]
+    lapsed = [said for said in team.holds.get(subject, ()) if said.until <= team.clock()]
     return [*team.superseded.get(subject, ()), *lapsed]
 
 
 def numbers(entries):
-    return {
-        int(number)
-        for entry in entries
-        for number in re.findall(r"\b\d+\b", entry.body)
-    }
+    return {int(number) for entry in entries for number in re.findall(r"\b\d+\b", entry.body)}
 
 
 def growth(values, span):
     """The slope by Theil and Sen, over a span of nights, as a share of the median."""
-    slopes = [
-        (b - a) / (y - x) for (x, a), (y, b) in combinations(enumerate(values), 2)
-    ]
+    slopes = [(b - a) / (y - x) for (x, a), (y, b) in combinations(enumerate(values), 2)]
     return median(slopes) * span / median(values)
 
 
@@ -325,11 +269,7 @@ def test_five_months_of_a_busy_team(seed):
 def night_that_keeps_the_newest(mem, date, now):
     run_nightly(mem, date, now)
     found = mem.as_agent("operator").read(limit=None)
-    away(
-        mem,
-        now,
-        archive_acts("archive", "too many", [(entry.id, "") for entry in found[150:]]),
-    )
+    away(mem, now, archive_acts("archive", "too many", [(entry.id, "") for entry in found[150:]]))
 
 
 def night_that_merges_what_looks_alike(mem, date, now):
@@ -338,10 +278,7 @@ def night_that_merges_what_looks_alike(mem, date, now):
     for entry in reversed(mem.as_agent("operator").read(limit=None)):
         if may_merge(entry):
             groups[
-                entry.namespace,
-                entry.to,
-                entry.priority,
-                re.sub(r"\d+", "", entry.body),
+                entry.namespace, entry.to, entry.priority, re.sub(r"\d+", "", entry.body)
             ].append(entry)
     alike = [group for group in groups.values() if len(group) > 1]
     ids = [tuple(entry.id for entry in group) for group in alike]

@@ -46,9 +46,7 @@ SLOTS = {
 PAIRS = [
     (slot, frame.format(one), frame.format(other))
     for slot, pairs in SLOTS.items()
-    for frame, (one, other) in itertools.product(
-        (*FRAMES, "{} and " + FRAMES[1]), pairs
-    )
+    for frame, (one, other) in itertools.product((*FRAMES, "{} and " + FRAMES[1]), pairs)
     if frame.count("{}") == 1
 ] + [(slot, one, other) for slot, pairs in SLOTS.items() for one, other in pairs]
 
@@ -93,15 +91,10 @@ def test_what_differs_in_anything_else_stays_itself(more):
 
 
 @pytest.mark.parametrize(
-    "more",
-    [{"priority": "critical"}, {"scope": "private"}, {"scope": "encrypted"}],
-    ids=str,
+    "more", [{"priority": "critical"}, {"scope": "private"}, {"scope": "encrypted"}], ids=str
 )
 def test_what_is_critical_or_sealed_stays_itself(more):
-    assert (
-        alike(entry(1, "The same text", **more), entry(2, "the same text", **more))
-        == []
-    )
+    assert alike(entry(1, "The same text", **more), entry(2, "the same text", **more)) == []
 
 
 def test_few_words_drowned_in_small_ones_are_not_close():
@@ -110,6 +103,4 @@ def test_few_words_drowned_in_small_ones_are_not_close():
     assert one.words == other.words
     assert similarity(one, other) < 0.85
     assert similarity(other, other) == 1.0
-    assert (
-        alike(entry(1, "please just really very simply do it"), entry(2, "do it")) == []
-    )
+    assert alike(entry(1, "please just really very simply do it"), entry(2, "do it")) == []

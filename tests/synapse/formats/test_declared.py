@@ -6,14 +6,7 @@ from synapse.errors import InvalidEntry, NewerProtocol
 from synapse.formats import declared
 from synapse.model.agents import Agent, Skill, settled
 from synapse.model.entry import PRIORITIES
-from synapse.model.settings import (
-    EMBEDDERS,
-    HOURLY,
-    PROTOCOL,
-    REPUTATION,
-    Semantic,
-    Settings,
-)
+from synapse.model.settings import EMBEDDERS, HOURLY, PROTOCOL, REPUTATION, Semantic, Settings
 from tests.examples import examples
 
 SPECIFICATION = """\
@@ -53,14 +46,11 @@ consolidator:
 
 component = st.from_regex(r"\A[a-z0-9][a-z0-9_-]{0,10}\Z")
 globs = st.lists(
-    st.just("*")
-    | st.lists(component, max_size=3).map(lambda parts: "/".join([*parts, "*"])),
+    st.just("*") | st.lists(component, max_size=3).map(lambda parts: "/".join([*parts, "*"])),
     max_size=3,
 )
 unique_globs = globs.map(dict.fromkeys).map(tuple)
-texts = st.text(
-    st.characters(exclude_categories=["Cs"]), max_size=30
-) | st.sampled_from(
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30) | st.sampled_from(
     [
         "no",
         "true",
@@ -115,9 +105,7 @@ scalars = (
 keys = texts.filter(lambda text: text not in declared._SETTINGS and text != "<<")
 values = st.recursive(
     scalars,
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3)
-    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3),
     max_leaves=8,
 )
 ttls = st.dictionaries(
@@ -127,21 +115,14 @@ ttls = st.dictionaries(
 
 def depth(value):
     if isinstance(value, dict | list):
-        return 1 + max(
-            map(depth, value.values() if isinstance(value, dict) else value), default=0
-        )
+        return 1 + max(map(depth, value.values() if isinstance(value, dict) else value), default=0)
     return 0
 
 
 sizes = st.sampled_from(("off", "1", "500KB", "5 MB"))
 maybe = st.none() | texts.filter(bool)
 semantics = st.just(Semantic()) | st.builds(
-    Semantic,
-    st.sampled_from(EMBEDDERS),
-    model=maybe,
-    url=maybe,
-    key=maybe,
-    search=st.booleans(),
+    Semantic, st.sampled_from(EMBEDDERS), model=maybe, url=maybe, key=maybe, search=st.booleans()
 )
 workspaces = st.builds(
     Settings,
@@ -164,9 +145,7 @@ workspaces = st.builds(
     .map(tuple),
     semantic=semantics,
     reputation=st.sampled_from(REPUTATION),
-    other=st.dictionaries(
-        keys, values.filter(lambda value: depth(value) < 5), max_size=3
-    )
+    other=st.dictionaries(keys, values.filter(lambda value: depth(value) < 5), max_size=3)
     .map(dict.items)
     .map(tuple),
 )
@@ -188,12 +167,7 @@ def test_settings_are_read_back_as_they_were_written(workspace):
 
 def test_an_agents_file_looks_like_the_specifications():
     agent = Agent(
-        "eng-backend",
-        name="Backend",
-        department="backend",
-        authority=60,
-        read=("api/*",),
-        write=(),
+        "eng-backend", name="Backend", department="backend", authority=60, read=("api/*",), write=()
     )
     skilled = agent._replace(
         skills=(Skill("databases", 75, ("api/*",), "expert"),), review_required=True
@@ -227,11 +201,7 @@ def test_an_agent_may_be_flat_and_leave_the_rest_to_its_role():
     agent = declared.parse_agent(
         "id: 007\nrole: specialist\ndepartment: qa\nnotify: critical, important\n"
     )
-    assert (agent.id, agent.read, agent.notify) == (
-        "007",
-        None,
-        ("critical", "important"),
-    )
+    assert (agent.id, agent.read, agent.notify) == ("007", None, ("critical", "important"))
     assert settled(agent).write == ("status/*", "blockers/*")
 
 
@@ -257,13 +227,7 @@ def test_the_white_papers_settings_are_kept():
         "auto_merge_threshold": 0.85,
         "preserve_dissent": True,
     }
-    assert other["namespaces"] == [
-        "api/*",
-        "design/*",
-        "infra/*",
-        "blockers/*",
-        "decisions/*",
-    ]
+    assert other["namespaces"] == ["api/*", "design/*", "infra/*", "blockers/*", "decisions/*"]
     assert declared.parse_settings(declared.render_settings(found)) == found
 
 
@@ -283,12 +247,8 @@ def test_the_settings_of_nothing_are_the_defaults():
 
 
 def test_a_newer_protocol_is_refused_with_advice():
-    with pytest.raises(
-        NewerProtocol, match=r"synapse.yaml: protocol 2 is newer than 1.*upgrade"
-    ):
-        declared.parse_settings(
-            "protocol: 2\nwhatever: [\n  it, says]\n", "synapse.yaml"
-        )
+    with pytest.raises(NewerProtocol, match=r"synapse.yaml: protocol 2 is newer than 1.*upgrade"):
+        declared.parse_settings("protocol: 2\nwhatever: [\n  it, says]\n", "synapse.yaml")
 
 
 @pytest.mark.parametrize(
@@ -297,17 +257,11 @@ def test_a_newer_protocol_is_refused_with_advice():
         ("role: cto", "id is missing"),
         ("id: a\nauthority: high", "authority is not valid: write a whole number"),
         ("id: a\nauthority: 60.5", "authority is not valid"),
-        (
-            "id: a\nreview_required: maybe",
-            "review_required is not valid: write true or false",
-        ),
+        ("id: a\nreview_required: maybe", "review_required is not valid: write true or false"),
         ("id: a\nread: {a: b}", "read is not valid: write a list"),
         ("id: [a]", "id is not valid: write one text"),
         ("id: a\nskills: yes", "skills is not valid: write a list of blocks"),
-        (
-            "id: a\nskills: [{domain: db}]",
-            "each needs domain, namespaces and authority",
-        ),
+        ("id: a\nskills: [{domain: db}]", "each needs domain, namespaces and authority"),
         ("id: a\nid: b", "line 2: 'id' is given twice"),
         ("agent: x", "agent is not valid: write a block"),
         ("- a", "expected lines of the form"),
@@ -338,10 +292,7 @@ def test_what_is_wrong_names_the_file_and_the_field(text, told):
             "semantic: embedder 'word2vec' is not one of local, ollama, openai, off",
         ),
         ("semantic: {folder: x}", "semantic: folder names no weights any more"),
-        (
-            "semantic: {embedder: local, path: x}",
-            "semantic: path is not known; embedder, model",
-        ),
+        ("semantic: {embedder: local, path: x}", "semantic: path is not known; embedder, model"),
         (
             "semantic: {embedder: local, search: maybe}",
             "semantic: search is not valid: write true or false",

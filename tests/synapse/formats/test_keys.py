@@ -17,9 +17,7 @@ def paths(fields, table=keys.SETTINGS):
 
 def below(block, table=keys.SETTINGS):
     """The names that a table has directly below a block."""
-    inside = (
-        path.removeprefix(f"{block}.") for path in table if path.startswith(f"{block}.")
-    )
+    inside = (path.removeprefix(f"{block}.") for path in table if path.startswith(f"{block}."))
     return {path.partition(".")[0] for path in inside}
 
 
@@ -35,9 +33,7 @@ def test_the_tables_have_what_the_readers_take():
     assert below("prices.*") == {*prices.OWN_KEYS}
     assert below("consolidation.semantic") == {*semantic._KEYS}
     assert {path.partition(".")[0] for path in keys.TEAM} == {*Team._fields}
-    assert below("agent", keys.AGENT) | below("subscriptions", keys.AGENT) == {
-        *Agent._fields
-    } - {
+    assert below("agent", keys.AGENT) | below("subscriptions", keys.AGENT) == {*Agent._fields} - {
         "skills",
         "shift",
     }
@@ -65,11 +61,7 @@ def test_the_tables_have_what_the_readers_take():
             "limits.department.web.dollars",
             "one of depth",
         ),
-        (
-            {"size_limits": {"per_namespase": "1MB"}},
-            "size_limits.per_namespase",
-            "per_namespace",
-        ),
+        ({"size_limits": {"per_namespase": "1MB"}}, "size_limits.per_namespase", "per_namespace"),
         ({"engines": {"fast": {"knd": "openai"}}}, "engines.fast.knd", "kind"),
         ({"semantic": {"embeder": "local"}}, "semantic.embeder", "embedder"),
         ({"budget": 5}, "budget", "one of protocol"),
@@ -92,12 +84,7 @@ def test_what_is_known_or_an_extensions_is_no_stray():
         == []
     )
     assert (
-        paths(
-            {
-                "ttl": {"api/*": "1d", "x-files/*": "2d"},
-                "quota": {"eng-a": 5, "default": 9},
-            }
-        )
+        paths({"ttl": {"api/*": "1d", "x-files/*": "2d"}, "quota": {"eng-a": 5, "default": 9}})
         == []
     )
     assert (
@@ -110,13 +97,7 @@ def test_what_is_known_or_an_extensions_is_no_stray():
         == []
     )
     assert (
-        paths(
-            {
-                "namespaces": ["api/*"],
-                "version": "1.0",
-                "consolidator": {"engine": "defrag"},
-            }
-        )
+        paths({"namespaces": ["api/*"], "version": "1.0", "consolidator": {"engine": "defrag"}})
         == []
     )
 
@@ -140,18 +121,9 @@ def test_a_bad_value_leaves_the_last_good_one_and_the_rest():
     )
     text += "quota: 5\n"
     found, problems = read_settings(text, "synapse.yaml", last)
-    assert (found.reputation, dict(found.ttl), found.staging_limit) == (
-        "on",
-        {"api/*": "5d"},
-        7,
-    )
+    assert (found.reputation, dict(found.ttl), found.staging_limit) == ("on", {"api/*": "5d"}, 7)
     assert found.daily("anybody") == 5
-    assert {problem.path for problem in problems} == {
-        "reputation",
-        "semantic",
-        "ttl",
-        "staging",
-    }
+    assert {problem.path for problem in problems} == {"reputation", "semantic", "ttl", "staging"}
     found, problems = read_settings("ttl: [", "synapse.yaml", last)
     assert (found, [problem.path for problem in problems]) == (last, [""])
 
@@ -179,8 +151,7 @@ def test_every_engine_and_its_options_pass():
         paths(
             {
                 "engines": {
-                    name: {"kind": name, "model": "m", "permissions": "own"}
-                    for name in ENGINES
+                    name: {"kind": name, "model": "m", "permissions": "own"} for name in ENGINES
                 }
             }
         )

@@ -18,9 +18,7 @@ def mem():
     globs = ("projects/*", "status/*", "blockers/*")
     for name in ("ann", "bob"):
         mem.register(synapse.Agent(name, role="engineer", read=globs, write=globs))
-    mem.register(
-        synapse.Agent("eve", role="engineer", read=("api/*",), write=("api/*",))
-    )
+    mem.register(synapse.Agent("eve", role="engineer", read=("api/*",), write=("api/*",)))
     yield mem
     mem.close()
 
@@ -46,12 +44,8 @@ def test_what_is_new_of_every_kind(mem):
         ("fact", "pages load in 40 ms"),
         ("entry", "the page is up"),
     ]
-    assert told(timeline.recent(mem.as_agent("eve"))) == [
-        ("message", "Greeting: hello")
-    ]
-    assert told(timeline.recent(ann, kinds=["fact"])) == [
-        ("fact", "pages load in 40 ms")
-    ]
+    assert told(timeline.recent(mem.as_agent("eve"))) == [("message", "Greeting: hello")]
+    assert told(timeline.recent(ann, kinds=["fact"])) == [("fact", "pages load in 40 ms")]
     assert told(timeline.recent(ann, "7d", limit=1)) == [("message", "Greeting: hello")]
     with pytest.raises(synapse.InvalidEntry):
         timeline.recent(ann, kinds=["rumour"])
@@ -76,13 +70,7 @@ def test_how_a_project_went(mem):
     clock, ann = mem.store.clock, mem.as_agent("ann")
     plan = ann.append("do it", "projects/site", topic="plan")
     clock.advance("1s")
-    fields = {
-        "run": "run-1",
-        "agent": "ann",
-        "epoch": 1,
-        "project": "site",
-        "state": "running",
-    }
+    fields = {"run": "run-1", "agent": "ann", "epoch": 1, "project": "site", "state": "running"}
     mem.store.log.append(Record.new("run", "ann", fields, key="run:run-1"))
     clock.advance("1s")
     ann.append("half done", "status/site")
@@ -90,10 +78,7 @@ def test_how_a_project_went(mem):
     clock.advance("1s")
     mem.store.log.append(
         Record.new(
-            "run",
-            "ann",
-            {"run": "run-1", "state": "ended", "status": "done"},
-            key="run:run-1",
+            "run", "ann", {"run": "run-1", "state": "ended", "status": "done"}, key="run:run-1"
         )
     )
     ann.archive(plan.id)

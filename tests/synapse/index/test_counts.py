@@ -31,7 +31,5 @@ def test_no_more_counts_are_held_than_there_is_room_for(index, monkeypatch):
     monkeypatch.setattr(counts, "COUNTED", 3)
     index.keep_tokens("o200k_base", {digest(number): number for number in range(9)})
     for number in range(9):
-        assert index.token_counts("o200k_base", [digest(number)]) == {
-            digest(number): number
-        }
+        assert index.token_counts("o200k_base", [digest(number)]) == {digest(number): number}
         assert len(index.counts["o200k_base"]) <= 4

@@ -12,9 +12,15 @@ PARTS = ("a", "b", "a-b", "a0", "ab", "0")
 def disagreements(condition, seed):
     """Return the globs and namespaces of which the condition says something else."""
     dice = random.Random(seed)
-    names = {
-        "/".join(dice.choices(PARTS, k=dice.randint(1, 6))) for _ in range(400)
-    } | {"a", "a/b", "a/b/a", "a/b/a/b", "a-b/a", "a0", "a0/b"}
+    names = {"/".join(dice.choices(PARTS, k=dice.randint(1, 6))) for _ in range(400)} | {
+        "a",
+        "a/b",
+        "a/b/a",
+        "a/b/a/b",
+        "a-b/a",
+        "a0",
+        "a0/b",
+    }
     base = sqlite3.connect(":memory:")
     base.execute("create table namespaces(name text primary key)")
     base.executemany("insert into namespaces values(?)", [(name,) for name in names])

@@ -109,9 +109,7 @@ def test_a_rebuild_gives_up_what_is_gone(index, log):
     turn = index.turns()
     assert index.rebuild() == 2
     index.catch_up()
-    assert index.said == [
-        "given up: records 3 to 3, which had been seen, are not there"
-    ]
+    assert index.said == ["given up: records 3 to 3, which had been seen, are not there"]
     assert (index.turns(), log.losses) == (turn + 1, [])
 
 
@@ -254,9 +252,7 @@ def test_a_log_that_is_empty_by_now_gives_all_up(index, log):
     log.records.clear()
     assert index.rebuild() == 0
     index.catch_up()
-    assert index.said == [
-        "given up: records 1 to 3, which had been seen, are not there"
-    ]
+    assert index.said == ["given up: records 1 to 3, which had been seen, are not there"]
     assert (index.seen(), log.losses) == (0, [])
 
 
@@ -304,9 +300,7 @@ def test_as_many_records_under_another_proof_have_lost_none(index, log):
 
 def test_records_that_make_no_sense_are_named(index, log):
     at = log.records[-1].at
-    log.records += [
-        Record(seq, at + seq, "entry", "eng-a", f"syn-{seq}", {}) for seq in (4, 5)
-    ]
+    log.records += [Record(seq, at + seq, "entry", "eng-a", f"syn-{seq}", {}) for seq in (4, 5)]
     with pytest.raises(
         StoreCorrupt, match=r"understood in records 4 to 5: run `synapse verify` \("
     ):

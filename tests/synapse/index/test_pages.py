@@ -77,8 +77,7 @@ def test_mail_is_on_a_page_that_asks_for_it_however_much_there_is():
         me = mem.as_agent("eng")
         entry = me.append("an entry", "api/x").id
         letters = [
-            Mail(me).send("agent:eng", f"letter {number}", subject="s").id
-            for number in range(3)
+            Mail(me).send("agent:eng", f"letter {number}", subject="s").id for number in range(3)
         ]
         now, agent = mem.store.clock(), settled(Agent("eng", read=("*",)))
         with mem.store.snapshot() as snap:
@@ -144,11 +143,7 @@ def test_a_dispute_with_what_was_approved_is_shown_beside_either():
 def test_a_count_is_that_of_the_page(team):
     written = [
         team.write(
-            namespace=namespace,
-            author=author,
-            priority=priority,
-            tags=tags,
-            addressees=addressees,
+            namespace=namespace, author=author, priority=priority, tags=tags, addressees=addressees
         )
         for namespace, author, priority, tags, addressees in (
             ("api/x", "a", "info", (), ("all",)),
@@ -173,9 +168,7 @@ def test_a_count_is_that_of_the_page(team):
         (None, "t"),
         (False, True),
     ):
-        wanted = Filter(
-            prios, places, author, tag, archived=archived, since=since, limit=None
-        )
+        wanted = Filter(prios, places, author, tag, archived=archived, since=since, limit=None)
         size = len(snap.page(reader, wanted, now))
         assert snap.count(reader, wanted, now) == size
         sizes.add(size)

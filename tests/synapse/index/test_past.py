@@ -33,18 +33,14 @@ WRITE = st.tuples(
     PLACES,
 )
 RULE = st.tuples(
-    st.just("rule"),
-    st.sampled_from(("archive", "restore", "resolve", "approve", "reject")),
-    PLACES,
+    st.just("rule"), st.sampled_from(("archive", "restore", "resolve", "approve", "reject")), PLACES
 )
 ACT = st.tuples(st.sampled_from(("vouch", "taint", "untaint", "undo")), PLACES)
 STAGED = st.tuples(st.just("staged"), st.sampled_from((None, "t")))
 SHOWN = st.tuples(st.just("shown"), AUTHOR)
 AGENT = st.tuples(st.just("agent"), AUTHOR, st.sampled_from(("api/x", "*", "")))
 WAIT = st.tuples(st.just("wait"), st.sampled_from(("40m", "1d")))
-ACTS = st.lists(
-    WRITE | WRITE | WRITE | RULE | ACT | STAGED | SHOWN | AGENT | WAIT, max_size=16
-)
+ACTS = st.lists(WRITE | WRITE | WRITE | RULE | ACT | STAGED | SHOWN | AGENT | WAIT, max_size=16)
 
 
 class Story:
@@ -89,9 +85,7 @@ class Story:
 
     def vouch(self, place):
         stamps = {"authority": 70, "trust": "reviewed", "priority": "critical"}
-        self.mem.store.log.append(
-            Record.new("vouch", "a", {"entry": self.id(place), **stamps})
-        )
+        self.mem.store.log.append(Record.new("vouch", "a", {"entry": self.id(place), **stamps}))
 
     def taint(self, place):
         containment.taint(self.lead.access, self.id(place), affected=place % 2 == 0)
@@ -198,9 +192,7 @@ def test_the_checker_finds_a_wrong_statement(name):
     sql = story.mem.store.index.db.sql
     sql[name] = {
         "put_taking": "update taking set seq = 0 where ? > 0",
-        "past_rows": sql["past_rows"].replace(
-            "record > :cursor", "record > 2 * :cursor"
-        ),
+        "past_rows": sql["past_rows"].replace("record > :cursor", "record > 2 * :cursor"),
         "past_agents": sql["past_agents"].replace("<= :cursor", "<= 2 * :cursor"),
     }[name]
     assert next(faults(story.tell(EVERY), moments=99), None) is not None

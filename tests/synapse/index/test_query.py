@@ -20,25 +20,14 @@ def test_a_namespace_of_several_priorities_is_read_in_the_order_of_the_log():
         mem.register(synapse.Agent("eng-a", read=["*"], write=["*"]))
         me = mem.as_agent("eng-a")
         kinds = ("info", "critical", "important", "info", "info", "important")
-        ids = [
-            me.append("x", "api/x", priority=kinds[place % 6]).id for place in range(60)
-        ]
-        assert [entry.id for entry in me.read(namespace="api/x", limit=7)] == ids[
-            :-8:-1
-        ]
+        ids = [me.append("x", "api/x", priority=kinds[place % 6]).id for place in range(60)]
+        assert [entry.id for entry in me.read(namespace="api/x", limit=7)] == ids[:-8:-1]
         assert [entry.id for entry in me.read(namespace="api/*", limit=60)] == ids[::-1]
         found = [
             entry.id
-            for entry in me.read(
-                namespace="api/x", priority=["critical", "important"], limit=9
-            )
+            for entry in me.read(namespace="api/x", priority=["critical", "important"], limit=9)
         ]
-        assert (
-            found
-            == [id for place, id in enumerate(ids) if kinds[place % 6] != "info"][
-                :-10:-1
-            ]
-        )
+        assert found == [id for place, id in enumerate(ids) if kinds[place % 6] != "info"][:-10:-1]
 
 
 def test_nothing_was_there_until_a_time_before_the_first_entry():

@@ -73,9 +73,7 @@ def test_nothing_is_written_inside(mem):
 def test_counts_that_are_made_inside_are_kept_when_it_is_left(mem):
     with mem.store.snapshot():
         made = mem.store.tokens("o200k_base").count("A text that nobody counted.")
-        assert (
-            mem.store.tokens("o200k_base").count("A text that nobody counted.") == made
-        )
+        assert mem.store.tokens("o200k_base").count("A text that nobody counted.") == made
         assert stored(mem) == []
     assert stored(mem) == [(made,)]
 
@@ -226,9 +224,7 @@ def test_what_became_of_an_entry(team):
     assert fate(old, ends)[:2] == ("superseded", new.id)
     hidden = [snap.hidden_until(record.seq) for record in (lapsing, old, new)]
     assert hidden == [0, NEVER, 0]
-    assert [snap.whereabouts(record.id) for record in (lapsing, filed)] == [
-        *("live", "archived"),
-    ]
+    assert [snap.whereabouts(record.id) for record in (lapsing, filed)] == [*("live", "archived")]
     assert snap.whereabouts("syn-none") == "gone"
     assert snap.entry("syn-none", 0) is None
 

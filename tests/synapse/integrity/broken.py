@@ -33,9 +33,7 @@ BROKEN = {
     },
     "texts": {  # a key twice, a text that stops in the middle, a link that leads out
         **_BACKEND,
-        "entries/blockers/syn-2026-02-01-001.md": _text(
-            1, "blockers", more="from: r2d2\n"
-        ),
+        "entries/blockers/syn-2026-02-01-001.md": _text(1, "blockers", more="from: r2d2\n"),
         "entries/blockers/syn-2026-02-01-002.md": _text(2, "blockers")[:60],
         "entries/blockers/syn-2026-02-01-003.md": "-> ../../../outside.md",
     },

@@ -13,9 +13,7 @@ import synapse
 from synapse.formats import codec, declared
 from synapse.integrity import conformance
 
-_SPEC = importlib.util.spec_from_file_location(
-    "broken", Path(__file__).with_name("broken.py")
-)
+_SPEC = importlib.util.spec_from_file_location("broken", Path(__file__).with_name("broken.py"))
 broken = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(broken)
 broken_examples = broken.broken_examples
@@ -92,9 +90,7 @@ def by_hand(tmp_path):
 
 def said(root, verdict=None):
     return [
-        str(found)
-        for found in conformance.check(str(root))
-        if verdict in (None, found.verdict)
+        str(found) for found in conformance.check(str(root)) if verdict in (None, found.verdict)
     ]
 
 
@@ -121,14 +117,8 @@ def test_a_workspace_made_with_cat_is_adopted_whole(by_hand):
     time.sleep(0.3)
     with synapse.open(str(by_hand)) as memory:
         seen = memory.as_agent("eng-backend").read(limit=None)
-        assert sorted(found.body.split()[0] for found in seen) == [
-            "Deployed",
-            "Tests",
-            "The",
-        ]
-        assert {"syn-2026-02-01-001", "syn-2026-02-01-002"} < {
-            found.id for found in seen
-        }
+        assert sorted(found.body.split()[0] for found in seen) == ["Deployed", "Tests", "The"]
+        assert {"syn-2026-02-01-001", "syn-2026-02-01-002"} < {found.id for found in seen}
         assert {found.trust for found in seen} == {"local"}
         assert memory.verify().ok
     assert not list(by_hand.glob("quarantine/*"))
@@ -152,18 +142,13 @@ def test_a_workspace_with_reviewed_entries_conforms(tmp_path):
         memory.register(synapse.Agent("junior", write=["api/*"], review_required=True))
         memory.register(synapse.Agent("lead", role="cto"))
         approved, rejected, _ = [
-            memory.as_agent("junior").append(body, "api/users")
-            for body in ("a", "b", "c")
+            memory.as_agent("junior").append(body, "api/users") for body in ("a", "b", "c")
         ]
         memory.as_agent("lead").approve(approved.id)
         memory.as_agent("lead").reject(rejected.id, "no")
     assert conformance.check(str(root)) == []
-    (root / f"entries/api/users/{approved.id}.md").write_text(
-        "changed", encoding="utf-8"
-    )
-    assert ["was changed after it was written" in found for found in said(root)] == [
-        True
-    ]
+    (root / f"entries/api/users/{approved.id}.md").write_text("changed", encoding="utf-8")
+    assert ["was changed after it was written" in found for found in said(root)] == [True]
 
 
 def test_the_broken_examples_are_rejected(tmp_path):
@@ -210,18 +195,10 @@ def test_every_finding_says_where_what_and_how(tmp_path):
         ("entries/A/x.md", entry(place="A"), "entries/A: is not a namespace"),
         ("entries/blockers/a b/x.md", entry(), "is not a namespace"),
         ("entries/blockers/x.md", entry(more="pii: true\n"), "pii: true needs a key"),
-        (
-            "entries/blockers/x.md",
-            entry(more="scope: encrypted\n"),
-            "scope: encrypted needs a key",
-        ),
+        ("entries/blockers/x.md", entry(more="scope: encrypted\n"), "scope: encrypted needs a key"),
         ("entries/blockers/x.md", '{"id": "syn-1"}', "JSON front matter"),
         ("entries/blockers/x.md", "", "no front matter"),
-        (
-            "inbox/eng-qa/new/x.md",
-            entry(),
-            "says from: eng-backend in the box of eng-qa",
-        ),
+        ("inbox/eng-qa/new/x.md", entry(), "says from: eng-backend in the box of eng-qa"),
         (
             "inbox/eng-qa/new/x.md",
             entry(author="eng-qa").replace("namespace: blockers\n", ""),
@@ -298,9 +275,7 @@ def test_nothing_that_is_not_a_plain_file_is_opened(by_hand):
 
 def test_folders_that_are_links_are_not_followed(tmp_path, by_hand):
     (by_hand / "archive").symlink_to("/tmp")
-    assert any(
-        "archive: is a symbolic link" in found for found in said(by_hand, "fail")
-    )
+    assert any("archive: is a symbolic link" in found for found in said(by_hand, "fail"))
 
 
 def test_no_directory_is_no_traceback(tmp_path):
@@ -393,11 +368,7 @@ def test_its_examples_are_read_as_it_says():
     )
     agent, settings = blocks("yaml")
     found = declared.parse_agent(agent)
-    assert (found.user, found.teams, found.skills[0].authority) == (
-        "backend",
-        ("core",),
-        75,
-    )
+    assert (found.user, found.teams, found.skills[0].authority) == ("backend", ("core",), 75)
     read = declared.parse_settings(settings)
     assert (dict(read.ttl), dict(read.users), read.other) == (
         {"api/*": "30d"},
@@ -408,6 +379,4 @@ def test_its_examples_are_read_as_it_says():
 
 def test_it_names_every_field():
     table = re.findall(r"(?m)^\| (`.*?`) \|", PROTOCOL)
-    assert {
-        name for cell in table for name in re.findall(r"`(\w+)`", cell)
-    } == codec._KEYS
+    assert {name for cell in table for name in re.findall(r"`(\w+)`", cell)} == codec._KEYS

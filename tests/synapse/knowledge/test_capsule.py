@@ -46,29 +46,21 @@ def test_provenance_costs_at_most_55_bytes_a_fact():
     for author, with_head in (("eng-backend", False), ("caroline", True)):
         for kind in ("fact", "entry"):
             ids = {
-                n: {"id": f"syn-2026-02-01-{n:03}"} if kind == "entry" else {}
-                for n in range(1, 13)
+                n: {"id": f"syn-2026-02-01-{n:03}"} if kind == "entry" else {} for n in range(1, 13)
             }
-            hits = [
-                item(n, f"fact number {n}", author, kind=kind, **ids[n]) for n in ids
-            ]
+            hits = [item(n, f"fact number {n}", author, kind=kind, **ids[n]) for n in ids]
             text = told(*hits).text
             spent = len(text.encode()) - sum(len(hit.body.encode()) for hit in hits)
             assert spent - (0 if with_head else text.index("\n") + 1) <= 55 * len(hits)
 
 
 def test_nothing_found_says_as_of_when():
-    assert (
-        told().text
-        == "Nothing that you may see here matches these words (version 7).\n"
-    )
+    assert told().text == "Nothing that you may see here matches these words (version 7).\n"
 
 
 def test_what_is_missing_is_counted():
     made = told(*(item(n, "word " * 40) for n in range(12)), found=31, limit=700)
-    assert made.text.endswith(
-        f"({len(made.shown)} of 31 shown; raise top_k, or `read` an id)\n"
-    )
+    assert made.text.endswith(f"({len(made.shown)} of 31 shown; raise top_k, or `read` an id)\n")
     assert 0 < len(made.shown) < 12
 
 
@@ -86,9 +78,7 @@ def test_of_the_best_one_a_part_is_shown():
 TEXT = st.text(st.sampled_from("aé😀\u202e\n <|[x]\u0301漢"), min_size=1, max_size=400)
 
 
-@example(
-    [("<", "é" * 64, "a" * 63), ("<", "eng", "api/x"), ("<", "eng", "api/x")], 375, 0
-)
+@example([("<", "é" * 64, "a" * 63), ("<", "eng", "api/x"), ("<", "eng", "api/x")], 375, 0)
 @given(st.lists(st.tuples(TEXT, st.sampled_from(("eng", "é" * 64, "a" * 63)), st.sampled_from(("api/x", "a" * 63))),
                 max_size=8), st.integers(LEAST, 3_000), st.integers(0, 100))  # fmt: skip
 def test_no_capsule_exceeds_its_limit(items, limit, more):
@@ -98,8 +88,7 @@ def test_no_capsule_exceeds_its_limit(items, limit, more):
     assert len(made.text.encode()) <= limit
     assert made.text.count("\n- ") == len(made.shown)
     assert all(
-        line.startswith(("(", "- fact_", "  > ", "Nothing"))
-        for line in made.text.splitlines()
+        line.startswith(("(", "- fact_", "  > ", "Nothing")) for line in made.text.splitlines()
     )
     assert made.found == len(hits) + more or not hits
 

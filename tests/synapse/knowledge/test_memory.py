@@ -16,13 +16,9 @@ def mem():
     mem.register(synapse.Agent("cto", role="cto"))
     for name in ("ann", "bob"):
         mem.register(
-            synapse.Agent(
-                name, role="engineer", teams=("web",), read=("api/*",), write=("api/*",)
-            )
+            synapse.Agent(name, role="engineer", teams=("web",), read=("api/*",), write=("api/*",))
         )
-    mem.register(
-        synapse.Agent("eve", role="engineer", read=("api/*",), write=("api/*",))
-    )
+    mem.register(synapse.Agent("eve", role="engineer", read=("api/*",), write=("api/*",)))
     yield mem
     mem.close()
 
@@ -38,13 +34,7 @@ def message(me, body, to="all", thread=None, **more):
     own = {"thread": thread or new_thread(draw(16))} | more
     names = synapse.model.entry.addressees(to)
     draft = synapse.Draft(
-        body,
-        MAIL,
-        me.id,
-        addressees=names,
-        id=new_id("message", draw(6)),
-        kind="message",
-        more=own,
+        body, MAIL, me.id, addressees=names, id=new_id("message", draw(6)), kind="message", more=own
     )
     return me.write(draft)
 
@@ -59,15 +49,9 @@ def sees(mem, who, id):
 def test_a_fact_is_seen_within_its_scope(mem, ann):
     own = memory.remember(ann, "the staging key is in the vault")
     team = memory.remember(
-        ann,
-        "we deploy on thursdays",
-        scope="group",
-        categories=["process"],
-        importance=2,
+        ann, "we deploy on thursdays", scope="group", categories=["process"], importance=2
     )
-    everybody = memory.remember(
-        mem.as_agent("cto"), "no personal data in logs", scope="global"
-    )
+    everybody = memory.remember(mem.as_agent("cto"), "no personal data in logs", scope="global")
     seen = {
         who: [sees(mem, who, each.id) for each in (own, team, everybody)]
         for who in ("ann", "bob", "eve")
@@ -131,10 +115,7 @@ def test_an_atom_and_its_chain(ann):
         confidence=0.9,
     )
     second = memory.atom(ann, "support", "was flooded", "answers took a day")
-    assert (
-        first.body
-        == "deploy: skipped the migration -> login failed; two hours of outage"
-    )
+    assert first.body == "deploy: skipped the migration -> login failed; two hours of outage"
     assert (first.more["outcome"], first.more["confidence"]) == ("login failed", 0.9)
     memory.link(ann, first.id, second.id, "enables", 0.4)
     link = memory.link(ann, first.id, second.id, "causes", 0.8)
@@ -228,28 +209,19 @@ def test_knowledge_is_trusted_as_its_sources_are(mem, ann):
     fact = memory.remember(ann, "it takes 40 ms", cites=[entry.id])
     assert fact.derived_from == (entry.id,)
     with pytest.raises(NotFound):
-        memory.remember(
-            ann, "x", cites=[memory.remember(mem.as_agent("bob"), "his own").id]
-        )
+        memory.remember(ann, "x", cites=[memory.remember(mem.as_agent("bob"), "his own").id])
 
 
 def test_what_is_sent_with_tags_is_kept(mem, ann):
     sent = Mail(ann).send(
-        "bob",
-        "Hi\n@remember the sandbox resets at noon\n@atom only | two parts",
-        subject="Box",
+        "bob", "Hi\n@remember the sandbox resets at noon\n@atom only | two parts", subject="Box"
     )
     (fact,) = [
-        hit.entry
-        for hit in mem.as_agent("bob").search("sandbox")
-        if hit.entry.kind == "fact"
+        hit.entry for hit in mem.as_agent("bob").search("sandbox") if hit.entry.kind == "fact"
     ]
     assert fact.derived_from == (sent.id,)
     Mail(ann).edit(sent.id, "@remember the sandbox resets at one")
-    assert (
-        len([each for each in ann.read(namespace="agents/ann") if each.kind == "fact"])
-        == 1
-    )
+    assert len([each for each in ann.read(namespace="agents/ann") if each.kind == "fact"]) == 1
 
 
 def test_a_closed_thread_leaves_a_fact_for_who_heard_all_of_it(mem, ann):

@@ -17,9 +17,7 @@ def mem():
     mem = synapse.open("memory:", clock=FrozenClock())
     for name in ("ann", "bob"):
         mem.register(
-            synapse.Agent(
-                name, role="engineer", teams=("web",), read=("api/*",), write=("api/*",)
-            )
+            synapse.Agent(name, role="engineer", teams=("web",), read=("api/*",), write=("api/*",))
         )
     yield mem
     mem.close()
@@ -49,9 +47,7 @@ def test_six_steps_from_a_message_to_a_prompt(mem):
     shown = mem.as_agent("bob").append("the login is at /v2", "api/login")
     me = begun(mem, "run-1", "ann")
     me.writer.write(
-        Record.new(
-            "shown", "ann", {"cursor": 9, "run": "run-1", "epoch": 1, "ids": [shown.id]}
-        )
+        Record.new("shown", "ann", {"cursor": 9, "run": "run-1", "epoch": 1, "ids": [shown.id]})
     )
     entry = me.append("the login answers 500", "api/login")
     ann = mem.as_agent("ann")
@@ -64,15 +60,7 @@ def test_six_steps_from_a_message_to_a_prompt(mem):
                       id=new_id("message", draw(6)), kind="message", more=own)
     )  # fmt: skip
     trail = why(ann, message.id)
-    assert list(kinds(trail)) == [
-        "message",
-        "fact",
-        "atom",
-        "entry",
-        "run",
-        "prompt",
-        "entry",
-    ]
+    assert list(kinds(trail)) == ["message", "fact", "atom", "entry", "run", "prompt", "entry"]
     assert [each.id for each in _along(trail)][-1] == shown.id
     assert trail.sources[0].how == "made from"
 
@@ -88,9 +76,7 @@ def test_what_the_reader_may_not_see_is_a_gap(mem):
     secret = memory.remember(ann, "the password is swordfish")
     told = ann.append("I know the password", "api/login", derived_from=[secret.id])
     trail = why(bob, told.id)
-    assert [(each.kind, each.id, each.text) for each in trail.sources] == [
-        ("hidden", "", "")
-    ]
+    assert [(each.kind, each.id, each.text) for each in trail.sources] == [("hidden", "", "")]
     assert "swordfish" in why(ann, told.id).sources[0].text
     with pytest.raises(synapse.NotFound):
         why(bob, secret.id)

@@ -40,8 +40,7 @@ def agent_memories(mem):
 
 def bodies(agent_memory, scope="all", query="tea", **more):
     return sorted(
-        entry.body
-        for entry in recall.search(agent_memory, query, scope, top_k=50, **more).shown
+        entry.body for entry in recall.search(agent_memory, query, scope, top_k=50, **more).shown
     )
 
 
@@ -92,10 +91,7 @@ def test_what_everybody_recalls_takes_authority(agent_memories):
     assert bodies(agent_memories["ann"]) == ["tea for all"]
     with pytest.raises(synapse.InvalidEntry, match="is in blue, red: write group:NAME"):
         recall.remember(agent_memories["two"], "tea", "group")
-    assert (
-        recall.remember(agent_memories["two"], "tea", "group:blue").namespace
-        == "groups/blue"
-    )
+    assert recall.remember(agent_memories["two"], "tea", "group:blue").namespace == "groups/blue"
 
 
 def test_a_fact_ends_and_says_how_sure_it_is(mem, agent_memories):
@@ -112,11 +108,7 @@ def test_what_is_forgotten_stays_in_the_log(mem, agent_memories):
     assert bodies(agent_memories["rob"]) == []
     assert agent_memories["rob"].get(kept.id).body == "tea at four"
     (act,) = [record for record in mem.store.log.since() if record.kind == "resolve"]
-    assert (act.by, act.fields["entry"], act.fields["note"]) == (
-        "ann",
-        kept.id,
-        "wrong",
-    )
+    assert (act.by, act.fields["entry"], act.fields["note"]) == ("ann", kept.id, "wrong")
 
 
 def test_what_changed_meanwhile_is_refused_with_its_version(agent_memories):
@@ -124,9 +116,7 @@ def test_what_changed_meanwhile_is_refused_with_its_version(agent_memories):
     old = recall.remember(ann, "tea at four", "group")
     seen = recall.search(ann, "tea")
     new = recall.remember(ann, "tea at five", "group", supersedes=short(old))
-    with pytest.raises(
-        synapse.Conflict, match=f"superseded by {short(new)} since"
-    ) as error:
+    with pytest.raises(synapse.Conflict, match=f"superseded by {short(new)} since") as error:
         recall.forget(ann, short(old))
     assert error.value.details["version"] == new.seq == recall.version_by(ann, old.id)
     with pytest.raises(synapse.Conflict, match="superseded"):
@@ -144,8 +134,7 @@ def test_an_older_version_than_the_last_change_is_refused(agent_memories):
     ann.archive([kept.id])
     ann.restore([kept.id])
     with pytest.raises(
-        synapse.Conflict,
-        match="was changed since: nothing was written; it is at version",
+        synapse.Conflict, match="was changed since: nothing was written; it is at version"
     ):
         recall.forget(ann, kept.id, version=seen)
     recall.forget(ann, kept.id, version=recall.search(ann, "tea").version)
@@ -173,9 +162,7 @@ def test_of_two_at_once_one_is_refused(mem, agent_memories, act, monkeypatch):
     monkeypatch.setattr(recall, "_expect_version", looked)
     unguarded = recall.remember(ann, "tea at seven", "agent")
     monkeypatch.setattr(
-        recall,
-        "_expect_version",
-        lambda *asked: slowly_of(mem, looked, unguarded, *asked),
+        recall, "_expect_version", lambda *asked: slowly_of(mem, looked, unguarded, *asked)
     )
     monkeypatch.setattr(recall, "_guard", lambda seen: unchanged("item:other", 0))
     act(ann, unguarded.id)  # without the guard, both go in: that is what it is for
@@ -192,10 +179,7 @@ def test_retries_write_once(mem, agent_memories):
     kept = recall.remember(ann, "tea at four", "agent", once="a")
     assert recall.remember(ann, "tea at four", "agent", once="a").id == kept.id
     newer = recall.remember(ann, "tea at five", "agent", supersedes=kept.id, once="b")
-    assert (
-        recall.remember(ann, "tea at five", "agent", supersedes=kept.id, once="b").id
-        == newer.id
-    )
+    assert recall.remember(ann, "tea at five", "agent", supersedes=kept.id, once="b").id == newer.id
     for _ in range(3):
         assert recall.forget(ann, short(newer), once="c").id == newer.id
     assert [record.kind for record in mem.store.log.since()].count("resolve") == 1
@@ -309,11 +293,5 @@ def test_ids_of_every_kind_are_said_short(agent_memories):
     agent_memories["ann"].append("tea in a note", "agents/ann")
     synapse.Mail(agent_memories["ann"]).send("rob", "tea by mail")
     text = recall.search(agent_memories["ann"], "tea").text
-    ids = [
-        line.split()[1].partition("@")[0]
-        for line in text.splitlines()
-        if line.startswith("- ")
-    ]
-    assert {kinds.kind_of(id if "-" in id else f"{id}0000") for id in ids} == {
-        *kinds.KINDS
-    }
+    ids = [line.split()[1].partition("@")[0] for line in text.splitlines() if line.startswith("- ")]
+    assert {kinds.kind_of(id if "-" in id else f"{id}0000") for id in ids} == {*kinds.KINDS}

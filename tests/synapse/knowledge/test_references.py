@@ -54,8 +54,7 @@ def test_of_several_none_is_chosen(ann):
     fact(ann, "one", "fact_0123456789ab")
     fact(ann, "other", "fact_0123456789ac")
     with pytest.raises(
-        synapse.Conflict,
-        match="any of fact_0123456789ab, fact_0123456789ac: write more of it",
+        synapse.Conflict, match="any of fact_0123456789ab, fact_0123456789ac: write more of it"
     ):
         resolve_reference(ann, "fact_01234567")
 
@@ -63,9 +62,7 @@ def test_of_several_none_is_chosen(ann):
 def test_what_a_reader_may_not_see_is_not_there(mem, ann):
     fact(ann, "a secret", "fact_0123456789ab")
     bob = mem.as_agent("bob")
-    with pytest.raises(
-        synapse.NotFound, match="no entry fact_01234567 that bob may see"
-    ):
+    with pytest.raises(synapse.NotFound, match="no entry fact_01234567 that bob may see"):
         resolve_reference(bob, "fact_01234567@000000")
     own = fact(bob, "another", "fact_0123456700cd")
     assert resolve_reference(bob, "fact_01234567").id == own.id
@@ -73,18 +70,7 @@ def test_what_a_reader_may_not_see_is_not_there(mem, ann):
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "",
-        "fact_",
-        "fact_01",
-        "fact_0123456g",
-        "@",
-        "fact_012345@",
-        "x" * 9_000,
-        "a\0b",
-        "%",
-        "_",
-    ],
+    ["", "fact_", "fact_01", "fact_0123456g", "@", "fact_012345@", "x" * 9_000, "a\0b", "%", "_"],
 )
 def test_anything_else_is_not_found(ann, text):
     fact(ann, "tea", "fact_0123456789ab")

@@ -45,9 +45,7 @@ def plans(memory):
 
 def records(memory):
     return [
-        record
-        for record in memory.store.log.since(0)
-        if record.kind in ("entry", "quarantine")
+        record for record in memory.store.log.since(0) if record.kind in ("entry", "quarantine")
     ]
 
 
@@ -118,20 +116,13 @@ def test_a_plan_may_say_who_it_is_from_later(memory, plan):
     head = "---\nfrom: lead\ntimestamp: 2026-02-01T01:00:00Z\npriority: info\n---\n\n"
     plan.write_text(f"{head}two\n")
     (two,) = plans(memory)
-    assert (two.author, two.body, two.replaces, two.topic) == (
-        "lead",
-        "two",
-        (one.id,),
-        "plan",
-    )
+    assert (two.author, two.body, two.replaces, two.topic) == ("lead", "two", (one.id,), "plan")
 
 
 def test_a_lead_s_plan_entry_is_not_undone_by_a_file_that_nobody_edited(memory, plan):
     plan.write_text("one")
     (one,) = plans(memory)
-    memory.as_agent("lead").append(
-        "by the lead", "projects/shop", topic="plan", supersedes=one.id
-    )
+    memory.as_agent("lead").append("by the lead", "projects/shop", topic="plan", supersedes=one.id)
     assert [entry.body for entry in plans(memory)] == ["by the lead"]
     plan.unlink()
     assert [entry.body for entry in plans(memory)] == ["by the lead"]
@@ -144,12 +135,7 @@ def test_of_another_user_s_plan_nobody_knows_who_wrote_it(memory):
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "entries/notes/plan.md",
-        "entries/projects/shop/notes.md",
-        "entries/projects/plan.md",
-    ],
+    "name", ["entries/notes/plan.md", "entries/projects/shop/notes.md", "entries/projects/plan.md"]
 )
 def test_other_files_need_their_front_matter(memory, tmp_path, name):
     path = tmp_path / "shared" / name
@@ -166,11 +152,7 @@ def test_a_plan_with_front_matter_is_an_entry_as_it_stands(memory, plan):
         " 2026-02-01T01:00:00Z\npriority: info\n---\n\nby hand\n"
     )
     (entry,) = plans(memory)
-    assert (entry.id, entry.author, entry.topic) == (
-        "syn-2026-02-01-001",
-        "lead",
-        "plan",
-    )
+    assert (entry.id, entry.author, entry.topic) == ("syn-2026-02-01-001", "lead", "plan")
     assert [path.name for path in plan.parent.iterdir()] == ["plan.md"]
 
 

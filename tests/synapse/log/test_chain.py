@@ -50,17 +50,7 @@ def test_a_record_comes_back_from_its_line(more):
 
 
 @pytest.mark.parametrize(
-    "odd",
-    [
-        b"",
-        b"\n",
-        b"{}\n",
-        b"[]\n",
-        b"7\n",
-        b"null\n",
-        b'{"seq":1,"at":"x"}\n',
-        b"\xff\n",
-    ],
+    "odd", [b"", b"\n", b"{}\n", b"[]\n", b"7\n", b"null\n", b'{"seq":1,"at":"x"}\n', b"\xff\n"]
 )
 def test_what_is_no_line_is_none(odd):
     assert chain.decode(odd) is None

@@ -5,16 +5,7 @@ import json
 import pytest
 
 from synapse.log import damage
-from synapse.log.chain import (
-    GENESIS,
-    Tail,
-    assemble,
-    chain_of,
-    encode,
-    link,
-    quoted,
-    split,
-)
+from synapse.log.chain import GENESIS, Tail, assemble, chain_of, encode, link, quoted, split
 from synapse.log.damage import restored, stretches, walk
 from synapse.model.records import Record
 from synapse.system.digest import sha256
@@ -92,17 +83,9 @@ SEQ_OF_3 = b'"seq":3,', b'"seq":8,'
         # a changed text, head, chain, number
         (instead(4, changed(LINES[3], b"body", b"boda")), [1, 2, 3, 5, 6], [4]),
         (instead(3, changed(LINES[2], b"eng", b"enh")), [1, 2, 4, 5, 6], [3]),
-        (
-            instead(3, LINES[2][:10] + b"0" * 64 + LINES[2][74:]),
-            [1, 2, 4, 5, 6],
-            [3],
-        ),
+        (instead(3, LINES[2][:10] + b"0" * 64 + LINES[2][74:]), [1, 2, 4, 5, 6], [3]),
         (instead(3, changed(LINES[2], *SEQ_OF_3)), [1, 2, 4, 5, 6], [3]),
-        (
-            instead(2, changed(LINES[1], b"body", b"boda"))[:2],
-            [1],
-            [2],
-        ),
+        (instead(2, changed(LINES[1], b"body", b"boda"))[:2], [1], [2]),
         # a number at the end that is too high: nobody can tell it from a gap
         ([*LINES[:2], changed(LINES[2], *SEQ_OF_3)], [1, 2, 8], [3, 4, 5, 6, 7]),
         # behind a gap the line counts that the next follows from
@@ -159,10 +142,7 @@ def test_a_line_that_changed_is_one_stretch(seq):
 def test_lines_side_by_side_are_one_stretch_and_others_are_two():
     bad = [changed(raw, b'"by":"eng"', b'"by":"enh"') for raw in LINES]
     assert found([LINES[0], bad[1], bad[2], *LINES[3:]]) == [(bad[1] + bad[2], [2, 3])]
-    assert found([LINES[0], bad[1], LINES[2], bad[3], *LINES[4:]]) == [
-        (bad[1], [2]),
-        (bad[3], [4]),
-    ]
+    assert found([LINES[0], bad[1], LINES[2], bad[3], *LINES[4:]]) == [(bad[1], [2]), (bad[3], [4])]
     assert found(bad) == [(b"".join(bad), ALL)]
     assert next(stretches(placed(bad))).where == "records 1 to 6"
 
@@ -194,9 +174,7 @@ def test_what_a_seal_tells_of_is_no_damage():
         seal = Record.new("seal", "synapse", {"sha": sha256(told)})
         line, *_ = encode(tail, 10**15, seal)
         assert found([*LINES, torn, line]) == ([] if seqs is None else [(torn, seqs)])
-    other, *_ = encode(
-        tail, 10**15, Record.new("shown", "synapse", {"sha": sha256(torn)})
-    )
+    other, *_ = encode(tail, 10**15, Record.new("shown", "synapse", {"sha": sha256(torn)}))
     assert found([*LINES, torn, other]) == [(torn, [])]
 
 
@@ -220,10 +198,7 @@ def test_a_line_that_was_put_in_is_taken_out():
 def test_lines_come_back_from_another_copy(seqs):
     copies = {seq: [GARBAGE, LINES[seq - 1]] for seq in ALL}
     lines = b"".join(LINES[seq - 1] for seq in seqs)
-    assert restored(only(without(*seqs)), nothing, copies) == (
-        lines,
-        "from the other copy",
-    )
+    assert restored(only(without(*seqs)), nothing, copies) == (lines, "from the other copy")
     del copies[seqs[-1]]
     assert restored(only(without(*seqs)), nothing, copies) is None
 

@@ -28,8 +28,7 @@ def opened(tmp_path):
 
 def lines_of(lengths):
     return [
-        (b"%d:" % number).ljust(length, b"x") + b"\n"
-        for number, length in enumerate(lengths, 1)
+        (b"%d:" % number).ljust(length, b"x") + b"\n" for number, length in enumerate(lengths, 1)
     ]
 
 
@@ -73,10 +72,7 @@ def test_a_line_that_begins_behind_an_offset_is_found(opened):
         offsets = (STARTS[number - 1], STARTS[number - 1] + 1, behind - 1)
         for offset in offsets:
             if number_of(LINES[number]):
-                assert disk.line_from(fd, offset, len(RAW), number_of) == (
-                    behind,
-                    number + 1,
-                )
+                assert disk.line_from(fd, offset, len(RAW), number_of) == (behind, number + 1)
     assert disk.line_from(fd, STARTS[-1], len(RAW), number_of) is None
     assert disk.line_from(fd, STARTS[2], STARTS[4], number_of) == (STARTS[3], 4)
     assert disk.line_from(fd, STARTS[2], STARTS[4] - 1, number_of) is None

@@ -44,9 +44,7 @@ def wanting(id):
         ("syn-2026-02-02-001", False),  # of a day to come
     ],
 )
-def test_an_entry_keeps_its_own_id_where_that_is_free_and_not_far_ahead(
-    log, wanted, kept
-):
+def test_an_entry_keeps_its_own_id_where_that_is_free_and_not_far_ahead(log, wanted, kept):
     assert log.append(draft_entry("first")).id == "syn-2026-02-01-001"
     id = log.append(wanting(wanted)).id
     assert id == (wanted if kept else "syn-2026-02-01-002")

@@ -358,9 +358,7 @@ def test_a_segment_that_is_full_is_followed_by_another(tmp_path):
         journal.close()
 
 
-def test_the_names_of_a_new_segment_are_on_the_disk_before_its_first_line(
-    tmp_path, monkeypatch
-):
+def test_the_names_of_a_new_segment_are_on_the_disk_before_its_first_line(tmp_path, monkeypatch):
     """Its own, and that of the folder of the first one: else a power cut takes the lines."""
     done = []
     journal = Journal(str(tmp_path / "journal"), Ticking(), SEGMENT)
@@ -409,9 +407,7 @@ def test_who_may_not_write_reads_what_there_is(filled, barred):
     look.close()
 
 
-def test_where_no_journal_is_and_none_may_be_made_there_is_nothing_to_read(
-    tmp_path, monkeypatch
-):
+def test_where_no_journal_is_and_none_may_be_made_there_is_nothing_to_read(tmp_path, monkeypatch):
     def refused(path, *modes, **how):
         raise OSError(errno.EROFS, "Read-only file system", path)
 
@@ -461,9 +457,7 @@ def test_to_finish_what_nobody_began_writes_nothing(journal):
 
 def test_another_history_in_the_same_file_is_gone_on_with(tmp_path):
     """Somebody put other lines in the place of those that the writer knows, as long as them."""
-    one, two = (
-        Journal(str(tmp_path / name / "journal"), Ticking()) for name in ("one", "two")
-    )
+    one, two = (Journal(str(tmp_path / name / "journal"), Ticking()) for name in ("one", "two"))
     for number in range(5):
         one.append([shown(number)])
         two.append([shown(number + 4)])

@@ -18,9 +18,7 @@ SECOND = 1_000_000
 
 
 def record(kind="shown", by="eng", fields=None, **more):
-    return Record.new(kind, by, {"cursor": 0} if fields is None else fields)._replace(
-        **more
-    )
+    return Record.new(kind, by, {"cursor": 0} if fields is None else fields)._replace(**more)
 
 
 def entry(number, body="body", **more):
@@ -93,12 +91,7 @@ def test_branches_of_branches_stand_one_after_another():
     every = [*OURS, *THEIRS[3:], *deep[4:], *early[1:], *other]
     found = sides(every)
     assert found.ours == OURS
-    assert [raw for _, raw in found.others] == [
-        *other,
-        *early[1:],
-        *THEIRS[3:],
-        *deep[4:],
-    ]
+    assert [raw for _, raw in found.others] == [*other, *early[1:], *THEIRS[3:], *deep[4:]]
     assert [before for before, _ in found.others] == [
         GENESIS,
         chain_of(BASE[0]),
@@ -120,11 +113,7 @@ def test_what_the_others_say_is_appended_once():
     assert [each.kind for each in added] == ["shown", "shown", "merged"]
     assert [each.fields["b"] for each in added[:2]] == [1, 2]
     assert added[0].fields["origin"] == {"chain": chain_of(THEIRS[3]), "at": AT + 3}
-    assert added[2].fields == {
-        "records": 2,
-        "head": chain_of(THEIRS[-1]),
-        "ids": {},
-    }
+    assert added[2].fields == {"records": 2, "head": chain_of(THEIRS[-1]), "ids": {}}
     assert (result.records, result.ids, result.moved) == (2, {}, [])
 
 
@@ -158,10 +147,7 @@ def test_an_id_that_is_taken_becomes_the_next_one_and_so_do_all_its_names():
     assert added[1].fields["target"] == new
     assert added[2].fields["of"] == [new, "syn-2001-09-09-001"]
     assert added[3].fields["by"] == {new: 1}
-    assert [each.key for each in added[4:6]] == [
-        f"item:{new}",
-        "item:syn-2001-09-09-001",
-    ]
+    assert [each.key for each in added[4:6]] == [f"item:{new}", "item:syn-2001-09-09-001"]
     # what was said is not changed
     assert added[6].fields["note"] == "syn-2001-09-09-002"
     assert added[7].id == "syn-2001-09-09-007"
@@ -188,9 +174,7 @@ def test_two_others_that_took_the_same_id_are_told_apart():
         if each.kind == "entry":  # its text names it as it is called now
             assert f"id: {each.id}" in each.text
             assert each.text[each.fields["start"] :].strip() in ("one", "two")
-    targets = {
-        each.by: each.fields["target"] for each in added if each.kind == "resolve"
-    }
+    targets = {each.by: each.fields["target"] for each in added if each.kind == "resolve"}
     assert targets == dict(zip(("one", "two"), ids, strict=True))
 
 
@@ -295,9 +279,7 @@ def test_a_declaration_of_both_is_ours():
 
 def test_an_alias_that_is_taken_is_left_out():
     ours = grown(BASE, record(fields={"alias": "plan"}))
-    theirs = grown(
-        BASE, record(fields={"alias": "plan", "b": 1}), record(fields={"alias": "b"})
-    )
+    theirs = grown(BASE, record(fields={"alias": "plan", "b": 1}), record(fields={"alias": "b"}))
     added = decoded(merged(ours, theirs).lines)
     assert "alias" not in added[0].fields
     assert added[1].fields["alias"] == "b"

@@ -19,9 +19,7 @@ def test_the_folder_of_a_thread_goes_with_its_messages_and_comes_back(tmp_path):
         folder = f"{root}/messages/{first.thread}"
         # the other holds the folder open, too
         assert Mail(other.as_agent("nova")).reply(first.id, "two")
-        both = [
-            entry.id for entry in memory.as_agent("operator").read(namespace="mail")
-        ]
+        both = [entry.id for entry in memory.as_agent("operator").read(namespace="mail")]
         memory.as_agent("operator").archive(both[:1])
         assert len(os.listdir(folder)) == 1
         memory.as_agent("operator").archive(both[1:])
@@ -76,12 +74,7 @@ def test_a_file_that_cannot_be_written_leaves_no_draft(tmp_path, monkeypatch):
     mirror.close()
 
 
-TEXTS = [
-    b"a",
-    b"twelve bytes",
-    b"",
-    b"with a head:\n<!-- synapse:entry id=x bytes=3 -->\n",
-]
+TEXTS = [b"a", b"twelve bytes", b"", b"with a head:\n<!-- synapse:entry id=x bytes=3 -->\n"]
 BLOCKS = [block(f"syn-{number}", text) for number, text in enumerate(TEXTS)]
 
 
@@ -89,9 +82,7 @@ def read(raw):
     return [(page.id, page.text, page.whole) for page in pages(raw)]
 
 
-@pytest.mark.parametrize(
-    "between", [b"", b"\n", b"a person's line\n", b"<!-- synapse:"]
-)
+@pytest.mark.parametrize("between", [b"", b"\n", b"a person's line\n", b"<!-- synapse:"])
 def test_a_page_is_read_whatever_stands_between_its_entries(between):
     raw = b"".join(between + (b"\n" if between else b"") + each for each in BLOCKS)
     assert read(raw) == [(f"syn-{at}", text, True) for at, text in enumerate(TEXTS)]
@@ -162,9 +153,7 @@ def test_what_others_added_to_a_page_is_seen(tmp_path, mirror):
     assert on_page(mirror) == ["syn-1", "syn-2", "syn-3"]
 
 
-@pytest.mark.parametrize(
-    "more", [b"", b"a person's line\n" * 90], ids=["shorter", "longer"]
-)
+@pytest.mark.parametrize("more", [b"", b"a person's line\n" * 90], ids=["shorter", "longer"])
 def test_a_page_that_was_replaced_is_read_anew(tmp_path, mirror, more):
     mirror.file_away("archive/x.md", {"syn-1": b"one\n", "syn-2": b"two\n"})
     (tmp_path / "other.md").write_bytes(more + block("syn-3", b"three\n"))

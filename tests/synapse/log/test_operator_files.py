@@ -44,9 +44,7 @@ def write(tmp_path):
         b"\xff",
     ],
 )
-def test_what_is_of_this_protocol_or_cannot_be_read_is_not_refused_here(
-    files, write, text
-):
+def test_what_is_of_this_protocol_or_cannot_be_read_is_not_refused_here(files, write, text):
     write("synapse.yaml", text)
     files.refuse_newer()
 
@@ -84,9 +82,7 @@ def test_a_declaration_that_cannot_be_read_leaves_the_others(files, write, tmp_p
 
 def test_a_byte_that_is_no_text_is_named(files, write):
     write("agents/b.yaml", b"id: b\nrole: \xff\n")
-    with pytest.raises(
-        InvalidEntry, match=r"^agents/b.yaml: not UTF-8: byte 12 cannot be read$"
-    ):
+    with pytest.raises(InvalidEntry, match=r"^agents/b.yaml: not UTF-8: byte 12 cannot be read$"):
         files.declaration("agents/b.yaml")
 
 
@@ -115,24 +111,15 @@ def test_settings_that_are_gone_are_of_no_protocol(files, tmp_path):
 @pytest.mark.parametrize(
     ("text", "mode", "why"),
     [
-        (
-            "staging: {limit: 9}\n",
-            0o646,
-            "not taken: everybody may write it; use chmod o-w",
-        ),
+        ("staging: {limit: 9}\n", 0o646, "not taken: everybody may write it; use chmod o-w"),
         (b"# \xff\n", 0o644, "not UTF-8: byte 2 cannot be read"),
     ],
 )
-def test_where_the_file_cannot_be_read_the_last_good_settings_hold(
-    files, write, text, mode, why
-):
+def test_where_the_file_cannot_be_read_the_last_good_settings_hold(files, write, text, mode, why):
     write("synapse.yaml", text, mode)
     last = Settings(staging_limit=7)
     settings, strays = files.read_settings(last)
-    assert (settings, [(stray.path, stray.text) for stray in strays]) == (
-        last,
-        [("", why)],
-    )
+    assert (settings, [(stray.path, stray.text) for stray in strays]) == (last, [("", why)])
     assert files.read_settings(None)[0] == Settings()
 
 
@@ -150,11 +137,7 @@ def test_a_signature_is_time_size_and_inode(files, write, tmp_path):
     write("agents/a.yaml", "id: a\n")
     write("agents/b.yaml", "id: b\n", mode=0o646)
     found = files.signatures()
-    for path, sign in (
-        ("synapse.yaml", 1),
-        ("agents/a.yaml", 1),
-        ("agents/b.yaml", -1),
-    ):
+    for path, sign in (("synapse.yaml", 1), ("agents/a.yaml", 1), ("agents/b.yaml", -1)):
         status = os.stat(tmp_path / path)
         wanted = (status.st_mtime_ns, status.st_size, sign * status.st_ino)
         assert found.pop(path) == wanted
@@ -191,9 +174,7 @@ def test_a_drop_box_is_for_its_agent_and_others_pass_through(files, tmp_path):
 
 
 @pytest.mark.parametrize("missing", [("new", "tmp"), ("tmp",), ("new",), ()])
-def test_folders_are_put_on_the_disk_where_one_is_new(
-    files, tmp_path, monkeypatch, missing
-):
+def test_folders_are_put_on_the_disk_where_one_is_new(files, tmp_path, monkeypatch, missing):
     files.make_inbox(Agent("eng"))
     for name in missing:
         (tmp_path / "inbox" / "eng" / name).rmdir()

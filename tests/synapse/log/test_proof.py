@@ -59,6 +59,4 @@ def test_a_sealed_line_is_no_problem(sealed):
 def test_a_sealed_line_of_other_bytes_is_a_problem(sealed, others):
     path = path_of(sealed)
     path.write_bytes(path.read_bytes().replace(TORN, others))
-    assert problems(sealed) == [
-        "cannot be read, and no seal names it: its bytes were changed"
-    ]
+    assert problems(sealed) == ["cannot be read, and no seal names it: its bytes were changed"]

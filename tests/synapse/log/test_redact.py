@@ -17,9 +17,7 @@ SECRET = "Otter Quay is bought in the third quarter."
 def root(tmp_path, clock):
     with synapse.init(str(tmp_path / "ws"), clock=clock) as memory:
         memory.register(synapse.Agent("eng", read=["*"], write=["*"]))
-        memory.register(
-            synapse.Agent("junior", read=["*"], write=["*"], review_required=True)
-        )
+        memory.register(synapse.Agent("junior", read=["*"], write=["*"], review_required=True))
     return tmp_path / "ws"
 
 
@@ -50,9 +48,7 @@ def test_its_line_alone_changes_and_keeps_its_length(memory, root):
     before = lines(root)
     assert redact.blank(str(root), memory.store.log.journal, record.seq) is True
     after = lines(root)
-    changed = [
-        n for n, (old, new) in enumerate(zip(before, after, strict=True)) if old != new
-    ]
+    changed = [n for n, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
     assert changed == [record.seq - 1]
     (line,) = (after[n] for n in changed)
     assert is_redacted(line)
@@ -87,9 +83,7 @@ def test_the_journal_reads_the_line_as_it_is_now(memory, root):
     redact.blank(str(root), journal, record.seq)
     assert journal.at(record.seq).text is None
     says(memory, "It goes on.")
-    assert [each.text for each in journal.since(record.seq)][-1].endswith(
-        "It goes on.\n"
-    )
+    assert [each.text for each in journal.since(record.seq)][-1].endswith("It goes on.\n")
 
 
 def test_earlier_drafts_go_and_nothing_else_does(memory, root):
@@ -102,14 +96,10 @@ def test_earlier_drafts_go_and_nothing_else_does(memory, root):
     assert "notes" in names
 
 
-def test_a_journal_that_was_replaced_meanwhile_stays_as_it_is(
-    memory, root, monkeypatch
-):
+def test_a_journal_that_was_replaced_meanwhile_stays_as_it_is(memory, root, monkeypatch):
     _, record = says(memory)
     read = redact.read_file
-    monkeypatch.setattr(
-        redact, "read_file", lambda path: read(path).replace(b"Otter", b"Tiger")
-    )
+    monkeypatch.setattr(redact, "read_file", lambda path: read(path).replace(b"Otter", b"Tiger"))
     before = lines(root)
     with pytest.raises(StoreError, match="replaced meanwhile: redact it again"):
         redact.blank(str(root), memory.store.log.journal, record.seq)

@@ -76,9 +76,7 @@ def test_a_file_is_found_until_the_log_knows_it(root):
     dropped(root, "entries/api/x/one.md")
     dropped(root, "entries/api/x/.hidden.md")
     dropped(root, "entries/api/x/notes.txt")
-    assert look(scanner, root, waiting=["entries/api/x/one.md"]) == [
-        (Drop, "entries/api/x/one.md")
-    ]
+    assert look(scanner, root, waiting=["entries/api/x/one.md"]) == [(Drop, "entries/api/x/one.md")]
     assert look(scanner, root, lambda folder: {"one.md"}) == []
     assert look(scanner, root) == []  # nothing changed since
 
@@ -88,9 +86,7 @@ def test_a_folder_that_changed_is_looked_at_again(root):
     dropped(root, "entries/api/one.md")
     look(scanner, root)
     dropped(root, "entries/api/two.md", age=30)
-    assert look(scanner, root, lambda folder: {"one.md"}) == [
-        (Drop, "entries/api/two.md")
-    ]
+    assert look(scanner, root, lambda folder: {"one.md"}) == [(Drop, "entries/api/two.md")]
 
 
 def test_a_folder_that_changed_just_now_is_looked_at_once_more(root):
@@ -103,9 +99,7 @@ def test_a_folder_that_changed_just_now_is_looked_at_once_more(root):
         found = list(scanner.look(nobody, at + passed - 9))
         assert bool(found) is again
         scanner.looked = {
-            folder: changed
-            for folder, changed in scanner.looked.items()
-            if passed > 0.05
+            folder: changed for folder, changed in scanner.looked.items() if passed > 0.05
         }
         scanner.done((), at)
         if passed > 0.05:
@@ -115,9 +109,7 @@ def test_a_folder_that_changed_just_now_is_looked_at_once_more(root):
 @pytest.mark.parametrize(
     ("passed", "found"), [(0.0, 0), (0.19, 0), (0.21, 1), (-1.9, 0), (-2.1, 1)]
 )
-def test_a_file_is_left_until_it_has_settled_whatever_the_clock_says(
-    root, passed, found
-):
+def test_a_file_is_left_until_it_has_settled_whatever_the_clock_says(root, passed, found):
     file = dropped(root, "entries/api/one.md")
     scanner = Scanner(str(root))
     at = file.stat().st_ctime + passed
@@ -169,19 +161,12 @@ def test_a_plan_that_somebody_begins_to_write_is_left(root):
 def test_a_file_says_through_whom_it_came(root):
     scanner = Scanner(str(root))
     dropped(root, "entries/api/one.md")
-    dropped(
-        root,
-        "inbox/ann/new/two.md",
-        TEXT.replace("priority", "namespace: api\npriority"),
-    )
+    dropped(root, "inbox/ann/new/two.md", TEXT.replace("priority", "namespace: api\npriority"))
     dropped(root, "inbox/Not One/new/three.md")
     one, two = scanner.look(nobody, now(root))
     uid = os.getuid()
     assert one.channel == Channel(None, uid, True)
-    assert (two.path, two.channel) == (
-        "inbox/ann/new/two.md",
-        Channel("ann", uid, True),
-    )
+    assert (two.path, two.channel) == ("inbox/ann/new/two.md", Channel("ann", uid, True))
     assert one.text[one.start :].strip() == "body"
     assert one.draft.namespace == "api"
 
@@ -247,9 +232,7 @@ def test_after_a_restart_every_folder_is_looked_at_again(root):
     scanner.restart()  # with no file to remove
 
 
-def test_quiet_threads_take_turns_and_lively_ones_are_always_looked_at(
-    root, monkeypatch
-):
+def test_quiet_threads_take_turns_and_lively_ones_are_always_looked_at(root, monkeypatch):
     monkeypatch.setattr(adopt, "THREADS", 2)
     monkeypatch.setattr(adopt, "LIVELY", 3)
     for folder in THREADS:

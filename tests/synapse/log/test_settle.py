@@ -17,9 +17,7 @@ def root(tmp_path):
 def memory(root, clock):
     with synapse.init(str(root), clock=clock) as memory:
         memory.register(synapse.Agent("eng", read=["*"], write=["*"]))
-        memory.register(
-            synapse.Agent("junior", read=["*"], write=["*"], review_required=True)
-        )
+        memory.register(synapse.Agent("junior", read=["*"], write=["*"], review_required=True))
         memory.register(synapse.Agent("lead", role="cto"))
         clock.advance("1h")
         finish(memory)
@@ -44,9 +42,7 @@ def file_of(root, entry):
     return root / "entries" / "api" / "x" / f"{entry.id}.md"
 
 
-def test_a_file_that_a_dead_writer_left_out_is_put_once_it_is_two_seconds_old(
-    memory, root, clock
-):
+def test_a_file_that_a_dead_writer_left_out_is_put_once_it_is_two_seconds_old(memory, root, clock):
     (entry,) = entries(memory, 1)
     text = file_of(root, entry).read_bytes()
     file_of(root, entry).unlink()

@@ -71,12 +71,9 @@ def test_an_id_that_the_index_holds_is_taken(memory):
 
 
 @pytest.mark.parametrize(
-    ("lines", "state"),
-    [(200, (0, 0, 200, {"last"})), (201, (201, 201, 201, set()))],
+    ("lines", "state"), [(200, (0, 0, 200, {"last"})), (201, (201, 201, 201, set()))]
 )
-def test_the_index_is_caught_up_where_it_is_more_than_200_lines_behind(
-    asked, lines, state
-):
+def test_the_index_is_caught_up_where_it_is_more_than_200_lines_behind(asked, lines, state):
     asked.write(*[None] * (lines - 1), "last")
     assert asked.holds("other") is False
     assert asked.state == state
@@ -160,9 +157,7 @@ def test_a_free_id_of_its_kind_is_the_writer_s(dropped):
 def test_an_id_that_is_taken_or_of_another_kind_is_refused(wanted):
     with pytest.raises(Conflict) as caught:
         claim("fact", wanted, "seed", False, {FACT}.__contains__)
-    assert str(caught.value) == (
-        f"{wanted!r} is taken, or is no id of facts: nothing was written"
-    )
+    assert str(caught.value) == (f"{wanted!r} is taken, or is no id of facts: nothing was written")
     assert caught.value.details["id"] == wanted
 
 

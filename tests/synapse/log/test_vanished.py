@@ -35,10 +35,7 @@ def lost(end=5, seen=7, seconds=1, first_at=FIRST, boot="another"):
         (lost(), "the machine went down before its last 2 records were on the disk"),
         (lost(6), "the machine went down before its last 1 record were on the disk"),
         (lost(0, 1), "the machine went down before its last 1 record were on the disk"),
-        (
-            lost(seconds=9.999),
-            "the machine went down before its last 2 records were on the disk",
-        ),
+        (lost(seconds=9.999), "the machine went down before its last 2 records were on the disk"),
     ],
 )
 def test_a_machine_that_went_down_may_take_the_last_seconds(tmp_path, missing, said):
@@ -62,24 +59,17 @@ def test_what_else_is_gone_was_lost(tmp_path, missing):
         f" a backup, or with `git -C {tmp_path} checkout -- journal`), or accept what is there"
         f" with `synapse rebuild`"
     )
-    assert caught.value.details == {
-        "seen": 7,
-        "end": 5,
-        "path": str(tmp_path / "journal"),
-    }
+    assert caught.value.details == {"seen": 7, "end": 5, "path": str(tmp_path / "journal")}
 
 
 def test_a_journal_of_which_nothing_is_left_is_called_gone(tmp_path):
     with pytest.raises(
-        StoreCorrupt,
-        match="the journal is gone or empty, but 1 were seen: 1 record lost",
+        StoreCorrupt, match="the journal is gone or empty, but 1 were seen: 1 record lost"
     ):
         explain(tmp_path, lost(0, 1, seconds=10))
 
 
-@pytest.mark.skipif(
-    shutil.which("git") is None, reason="NOT RUN: there is no git on this machine"
-)
+@pytest.mark.skipif(shutil.which("git") is None, reason="NOT RUN: there is no git on this machine")
 class TestGit:
     """In a work tree, where git may go back while one looks."""
 
@@ -92,10 +82,7 @@ class TestGit:
         return tmp_path
 
     def test_the_journal_of_the_commit_may_be_shorter(self, root):
-        assert (
-            explain(root, lost(seconds=10))
-            == "it is the one of the commit that is checked out"
-        )
+        assert explain(root, lost(seconds=10)) == "it is the one of the commit that is checked out"
 
     @pytest.mark.parametrize("after", [1, 3, None])
     def test_a_checkout_is_given_a_moment_to_end(self, root, monkeypatch, after):

@@ -36,9 +36,7 @@ def mem(request, tmp_path):
     moment, dice = FrozenClock(now() - 90 * 86_400_000_000), random.Random(7)
     root = str(tmp_path / "w")
     made = (
-        synapse.init(root, clock=moment, draw=dice.randbytes)
-        if request.param == "files"
-        else None
+        synapse.init(root, clock=moment, draw=dice.randbytes) if request.param == "files" else None
     )
     with made or synapse.open("memory:", clock=moment, draw=dice.randbytes) as mem:
         if request.param == "client":
@@ -94,21 +92,14 @@ def test_what_is_sent_to_nobody_is_refused(post, mem):
 
 
 def test_priorities_are_the_documents_words(post, mem):
-    tiers = {
-        word: post["helios"].send("nova", word, priority=word) for word in kinds.URGENCY
-    }
+    tiers = {word: post["helios"].send("nova", word, priority=word) for word in kinds.URGENCY}
     assert {word: sent.priority for word, sent in tiers.items()} == {
         word: word for word in kinds.URGENCY
     }
-    assert {word: sent.entry.priority for word, sent in tiers.items()} == dict(
-        kinds.URGENCY
-    )
+    assert {word: sent.entry.priority for word, sent in tiers.items()} == dict(kinds.URGENCY)
     with pytest.raises(InvalidEntry, match="not one of info, normal, action, urgent"):
         post["helios"].send("nova", "x", priority="critical")
-    woken = [
-        event.entry.body
-        for event in mem.as_agent("nova").follow(0, critical=True, timeout=0)
-    ]
+    woken = [event.entry.body for event in mem.as_agent("nova").follow(0, critical=True, timeout=0)]
     assert woken == ["urgent"]
 
 
@@ -120,14 +111,8 @@ def test_a_retry_sends_nothing(post):
 
 def test_ids_come_from_the_randomness_that_is_given():
     def sent():
-        with synapse.open(
-            "memory:", clock=FrozenClock(), draw=random.Random(3).randbytes
-        ) as mem:
-            return (
-                Mail(peopled(mem).as_agent("helios"))
-                .send("nova", "x", subject="y")
-                .entry
-            )
+        with synapse.open("memory:", clock=FrozenClock(), draw=random.Random(3).randbytes) as mem:
+            return Mail(peopled(mem).as_agent("helios")).send("nova", "x", subject="y").entry
 
     assert sent() == sent()
 
@@ -136,17 +121,13 @@ def test_a_file_is_referred_to_and_never_copied(post, tmp_path, mem):
     file = tmp_path / "report.md"
     file.write_bytes(b"one\n" * 1000)
     sent = post["helios"].send(
-        "nova",
-        "see",
-        attachments=[str(file), "https://example.com/x", {"path": "/gone"}],
+        "nova", "see", attachments=[str(file), "https://example.com/x", {"path": "/gone"}]
     )
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     assert post["nova"].get(sent.id).entry.more["attachments"] == (
         {"path": str(file), "bytes": 4000, "sha256": digest}, {"url": "https://example.com/x"}, {"path": "/gone"},
     )  # fmt: skip
-    assert "one\none" not in json.dumps(
-        [record.text for record in mem.store.log.since(0)]
-    )
+    assert "one\none" not in json.dumps([record.text for record in mem.store.log.since(0)])
     for missing in (str(tmp_path / "none"), str(tmp_path), {"name": "x"}):
         with pytest.raises((NotFound, InvalidEntry)):
             post["helios"].send("nova", "see", attachments=[missing])
@@ -170,11 +151,7 @@ def test_answers_nest_in_their_thread(post):
         "of what?",
         "between us",
     ]
-    assert bodies(post["nova"].history(first.thread)) == [
-        "which fee?",
-        "0.1 %",
-        "of what?",
-    ]
+    assert bodies(post["nova"].history(first.thread)) == ["which fee?", "0.1 %", "of what?"]
     assert bodies(post["helios"].history(first.thread, 2)) == ["of what?", "between us"]
     assert bodies(post["helios"].history(first.thread, 2, before=third.id)) == [
         "which fee?",
@@ -192,11 +169,7 @@ def test_an_edit_is_a_new_version_by_the_author(post, mem):
     third = post["helios"].edit(second.id, "at two", subject="When?")
     assert bodies(post["nova"].inbox()) == ["at two"]
     assert (third.created, third.updated) == (first.created, third.entry.at)
-    assert (third.subject, third.thread, third.entry.tags) == (
-        "When?",
-        first.thread,
-        ("plan",),
-    )
+    assert (third.subject, third.thread, third.entry.tags) == ("When?", first.thread, ("plan",))
     assert bodies(post["nova"].history(first.thread)) == ["at two"]
     assert post["nova"].thread(first.thread).total == 1
     assert mem.as_agent("nova").fate(first.id).by == second.id
@@ -209,11 +182,7 @@ def test_an_edit_is_a_new_version_by_the_author(post, mem):
 
 def test_reading_is_noted_once_and_only_where_it_is_asked_for(post, mem):
     sent = [post["helios"].send("all", f"n{n}") for n in range(3)]
-    assert (
-        bodies(post["nova"].inbox())
-        == bodies(post["nova"].inbox(limit=3))
-        == ["n0", "n1", "n2"]
-    )
+    assert bodies(post["nova"].inbox()) == bodies(post["nova"].inbox(limit=3)) == ["n0", "n1", "n2"]
     assert bodies(post["nova"].inbox(1, mark=True)) == ["n0"]
     assert post["nova"].poll() == 2
     assert post["nova"].read([sent[0].id, sent[2].id]) == [sent[2].id]
@@ -237,11 +206,7 @@ def test_an_acknowledgement_says_something_back(post, mem):
     found = post["helios"].get(sent.id)
     assert [(mark.agent, mark.text) for mark in found.acks] == [("nova", "done")]
     assert [mark.agent for mark in found.reads] == ["nova"]
-    assert (found.status, post["nova"].poll(), post["rook"].poll()) == (
-        "acknowledged",
-        0,
-        1,
-    )
+    assert (found.status, post["nova"].poll(), post["rook"].poll()) == ("acknowledged", 0, 1)
     post["rook"].ack(sent.id)
     post["nova"].ack(sent.id, "really")
     assert [mark.text for mark in post["helios"].get(sent.id).acks] == ["really", None]
@@ -257,8 +222,7 @@ def test_what_was_delivered_is_done_when_it_is_acknowledged(post, mem):
     nova.writer.delivery("offered", [sent.id], "test")
     post["nova"].ack(sent.id)
     states = {
-        found["state"]
-        for found in mem.store.index.current.deliveries(agent="nova", entry=sent.id)
+        found["state"] for found in mem.store.index.current.deliveries(agent="nova", entry=sent.id)
     }
     assert states == {"offered", "acked"}
 
@@ -272,10 +236,7 @@ def test_reactions_come_and_go(post):
     found = [(mark.agent, mark.text) for mark in post["helios"].get(sent.id).reactions]
     assert found == [("nova", "eyes"), ("nova", "👍"), ("rook", "👍")]
     left = post["nova"].react(sent.id, "👍", remove=True).reactions
-    assert [(mark.agent, mark.text) for mark in left] == [
-        ("nova", "eyes"),
-        ("rook", "👍"),
-    ]
+    assert [(mark.agent, mark.text) for mark in left] == [("nova", "eyes"), ("rook", "👍")]
     for wrong in ("", " ", "x" * 41, "a\0b", "\ud800"):
         with pytest.raises(InvalidEntry):
             post["nova"].react(sent.id, wrong)
@@ -335,18 +296,10 @@ def test_threads_are_listed_as_one_sees_them(post, mem):
     mem.store.clock.advance("1m")
     post["helios"].send("nova", "aside", thread=fees.thread, subject="Aside")
     assert [each.subject for each in post["nova"].threads()] == ["Fees", "Secret"]
-    assert [(each.subject, each.total) for each in post["rook"].threads()] == [
-        ("Fees", 1)
-    ]
-    assert [(each.subject, each.total) for each in post["nova"].threads(limit=1)] == [
-        ("Fees", 2)
-    ]
+    assert [(each.subject, each.total) for each in post["rook"].threads()] == [("Fees", 1)]
+    assert [(each.subject, each.total) for each in post["nova"].threads(limit=1)] == [("Fees", 2)]
     found = post["rook"].thread(fees.thread)
-    assert (found.created_by, found.created, found.last) == (
-        "helios",
-        fees.created,
-        fees.created,
-    )
+    assert (found.created_by, found.created, found.last) == ("helios", fees.created, fees.created)
     for act in (
         post["rook"].thread,
         post["rook"].history,
@@ -368,9 +321,7 @@ def test_a_thread_is_closed_reopened_tagged_and_renamed(post):
     post["nova"].tag(first.thread, "money, open")
     post["rook"].tag(first.thread, "later", remove="open")
     assert post["helios"].rename(first.thread, "Which fees").tags == ("money", "later")
-    assert [each.subject for each in post["nova"].threads(tag="later")] == [
-        "Which fees"
-    ]
+    assert [each.subject for each in post["nova"].threads(tag="later")] == ["Which fees"]
     assert post["nova"].threads(tag="open") == []
     assert post["helios"].close(first.thread).status == "closed"
     assert post["nova"].threads() == []
@@ -395,9 +346,9 @@ def test_an_idle_thread_is_filed_away_and_comes_back(post, mem):
     moment.advance("11d")
     assert run_nightly(library(mem), "2026-02-01", moment()).ran
     assert [each.subject for each in post["nova"].threads()] == ["Busy"]
-    assert [
-        (each.subject, each.status) for each in post["nova"].threads("archived")
-    ] == [("Idle", "archived")]
+    assert [(each.subject, each.status) for each in post["nova"].threads("archived")] == [
+        ("Idle", "archived")
+    ]
     assert bodies(post["nova"].history(idle.thread)) == ["old"]
     assert post["nova"].poll() == 1
     assert mem.verify().ok
@@ -416,9 +367,7 @@ def test_a_message_brings_an_archived_thread_back(post, mem):
     mem.as_agent("helios").archive(first.id)
     assert [each.status for each in post["nova"].threads(None)] == ["archived"]
     post["nova"].reply(first.id, "again")
-    assert [(each.status, each.total) for each in post["nova"].threads()] == [
-        ("active", 2)
-    ]
+    assert [(each.status, each.total) for each in post["nova"].threads()] == [("active", 2)]
 
 
 # -- the document's columns ------------------------------------------------------------
@@ -446,9 +395,7 @@ def test_every_column_of_the_document_is_there(post, mem):
     }  # fmt: skip
     assert columns(answer)["parent_id"] == first.id
     assert columns(news)["to_agent"] is None
-    assert [list(each) for each in receipt_rows(found)] == [
-        ["message_id", "agent_id", "read_at"]
-    ]
+    assert [list(each) for each in receipt_rows(found)] == [["message_id", "agent_id", "read_at"]]
     assert [each["ack_body"] for each in ack_rows(found)] == ["ok"]
     assert list(thread_columns(post["helios"].thread(first.thread))) == (
         "id subject created_by created_at last_message_at message_count status tags".split()
@@ -478,9 +425,7 @@ def test_a_count_is_what_looking_gives_whatever_happens(mem, post, acts):
         "read": lambda mail: mail.read(dice.choice(sent)),
         "inbox": lambda mail: mail.inbox(dice.randint(0, 2), mark=True),
         "ack": lambda mail: mail.ack(dice.choice(sent)),
-        "edit": lambda mail: by_author(
-            lambda own, id: sent.append(own.edit(id, "y").id)
-        ),
+        "edit": lambda mail: by_author(lambda own, id: sent.append(own.edit(id, "y").id)),
         "archive": lambda mail: by_author(lambda own, id: own.agent_memory.archive(id)),
         "restore": lambda mail: by_author(lambda own, id: own.agent_memory.restore(id)),
         "resolve": lambda mail: by_author(lambda own, id: own.agent_memory.resolve(id)),
@@ -520,15 +465,12 @@ def looked_at(mem, id):
         if record.kind == "acked":
             read.setdefault(record.by, set()).add(record.fields["entry"])
     live = mem.as_agent(id).read(namespace="mail", limit=None)
-    return len(
-        [each for each in live if each.author != id and each.id not in read.get(id, ())]
-    )
+    return len([each for each in live if each.author != id and each.id not in read.get(id, ())])
 
 
 def totals(post):
     return {
-        id: sum(each.total for each in mail.threads(None, limit=1_000))
-        for id, mail in post.items()
+        id: sum(each.total for each in mail.threads(None, limit=1_000)) for id, mail in post.items()
     }
 
 
@@ -542,9 +484,7 @@ def counted(mem, id):
     ]
     fates = {entry.id: mem.store.index.current.fate(entry, moment) for entry in entries}
     gone = {each for each, fate in fates.items() if fate and fate.reason in _GONE}
-    return len(
-        [entry for entry in entries if _sees(me, entry.id) and entry.id not in gone]
-    )
+    return len([entry for entry in entries if _sees(me, entry.id) and entry.id not in gone])
 
 
 def _sees(me, id):
@@ -571,17 +511,11 @@ def test_poll_looks_at_no_message(mem, post):
     for n in range(50):
         post["helios"].send("all", f"n{n}")
     db = mem.store.index.db
-    text = (
-        load_sql("queries.sql")["poll"]
-        .replace("{audiences}", "1,2")
-        .replace("{nids}", "1")
-    )
+    text = load_sql("queries.sql")["poll"].replace("{audiences}", "1,2").replace("{nids}", "1")
     plan = [
         row[3]
         for row in db.connection.execute(
             "explain query plan " + text, {"me": 1, "now": 0, "never": 0}
         )
     ]
-    assert not [
-        step for step in plan if step.startswith("SCAN") and "CONSTANT" not in step
-    ], plan
+    assert not [step for step in plan if step.startswith("SCAN") and "CONSTANT" not in step], plan

@@ -24,14 +24,10 @@ READS = {
 
 
 def who(table, right):
-    agents = {
-        role: settled(Agent("a", role=role, department="frontend")) for role in ROLES
-    }
+    agents = {role: settled(Agent("a", role=role, department="frontend")) for role in ROLES}
     return {
         place: {
-            role
-            for role, agent in agents.items()
-            if ns.matches_any(getattr(agent, right), place)
+            role for role, agent in agents.items() if ns.matches_any(getattr(agent, right), place)
         }
         for place in table
     }
@@ -57,13 +53,7 @@ def test_a_member_reads_and_writes_in_what_it_belongs_to(membership):
     for place in ("status/x", "blockers/x/ui", "projects/x", *own):
         assert ns.matches_any(agent.reads, place)
         assert ns.matches_any(agent.writes, place)
-    for place in (
-        "status/y",
-        "decisions/x",
-        "api/x",
-        "agents/b",
-        *(() if own else ("groups/x",)),
-    ):
+    for place in ("status/y", "decisions/x", "api/x", "agents/b", *(() if own else ("groups/x",))):
         assert not ns.matches_any(agent.reads, place)
         assert not ns.matches_any(agent.writes, place)
     assert agent.names == {"agent:a", "team:x"}
@@ -87,14 +77,7 @@ def test_an_unknown_role_gets_an_engineer_s_rights():
 
 def test_what_is_declared_comes_before_the_role():
     found = settled(
-        Agent(
-            "a",
-            role="cto",
-            authority=0,
-            read=(),
-            write="api/*, team/*",
-            notify="critical,info",
-        )
+        Agent("a", role="cto", authority=0, read=(), write="api/*, team/*", notify="critical,info")
     )
     assert (found.authority, found.read, found.write, found.notify) == (
         0,
@@ -107,11 +90,7 @@ def test_what_is_declared_comes_before_the_role():
 def test_settling_twice_changes_nothing():
     once = settled(
         Agent(
-            "a",
-            teams="x,y",
-            skills=[Skill("db", 70, "api/*")],
-            department="",
-            projects=["p", "p"],
+            "a", teams="x,y", skills=[Skill("db", 70, "api/*")], department="", projects=["p", "p"]
         )
     )
     assert settled(once) == once
@@ -170,10 +149,7 @@ def test_authority_in_a_namespace():
         0,
         60,
     ]
-    assert [
-        authority_in(a, "db", flat=True)
-        for a in (agent, settled(Agent("c", role="cto")))
-    ] == [
+    assert [authority_in(a, "db", flat=True) for a in (agent, settled(Agent("c", role="cto")))] == [
         60,
         100,
     ]

@@ -45,9 +45,7 @@ def test_what_the_reader_holds_already_is_not_repeated() -> None:
 
 def test_outputs_are_shortened_and_say_so() -> None:
     output = "\n".join(f"line {at} of the page" for at in range(200))
-    found = condense(
-        [Turn("browser", output, output=True)], "", bytes_of, Shape(output=400)
-    )
+    found = condense([Turn("browser", output, output=True)], "", bytes_of, Shape(output=400))
     (text,) = found.window
     assert text.startswith("line 0 ")
     assert text.endswith("line 199 of the page")
@@ -71,10 +69,7 @@ def test_lines_about_the_matter_come_from_anywhere() -> None:
     )
     assert found.capsule == ("the turbine hall floods in march",)
     assert (
-        condense(
-            [page, *talk("a", "b", "c")], "lunch", bytes_of, Shape(specifics=0)
-        ).capsule
-        == ()
+        condense([page, *talk("a", "b", "c")], "lunch", bytes_of, Shape(specifics=0)).capsule == ()
     )
 
 
@@ -116,9 +111,7 @@ def test_the_bounds_are_kept_and_nothing_is_made_up(
     assert len(found.window) == min(2, len(said))
 
 
-def test_of_lines_that_weigh_the_same_the_newest_is_kept_whatever_the_order_of_a_set() -> (
-    None
-):
+def test_of_lines_that_weigh_the_same_the_newest_is_kept_whatever_the_order_of_a_set() -> None:
     for number in range(40):
         one, other = ([f"{side}{name}{chr(97 + number % 26)}{'x' * (number // 26)}" for name in "bcdefghk"]
                       for side in ("first", "second"))  # fmt: skip
@@ -129,9 +122,6 @@ def test_of_lines_that_weigh_the_same_the_newest_is_kept_whatever_the_order_of_a
         ]
         said = talk(*rare, " ".join(one), " ".join(other), "the last")
         found = condense(
-            said,
-            " ".join((*one, *other)),
-            bytes_of,
-            Shape(1, 400, 0, len(" ".join(other)) + 1),
+            said, " ".join((*one, *other)), bytes_of, Shape(1, 400, 0, len(" ".join(other)) + 1)
         )
         assert found.capsule == (" ".join(other),), number

@@ -98,8 +98,7 @@ def test_a_call_that_is_not(when, call, arguments):
 )
 def test_what_names_no_moment_says_what_to_write(mem, when):
     with pytest.raises(
-        InvalidEntry,
-        match=r"is not valid: write tool:NAME, run git push, edit api/\*\*, spawn",
+        InvalidEntry, match=r"is not valid: write tool:NAME, run git push, edit api/\*\*, spawn"
     ):
         parse(when)
     if ",," not in when:
@@ -129,15 +128,10 @@ def test_globs_match_as_their_definition_says(glob, parts):
             return not parts
         if glob[0] == "**":
             return any(matches(glob[1:], parts[at:]) for at in range(len(parts) + 1))
-        return (
-            bool(parts) and glob[0] in ("*", parts[0]) and matches(glob[1:], parts[1:])
-        )
+        return bool(parts) and glob[0] in ("*", parts[0]) and matches(glob[1:], parts[1:])
 
     expected = any(matches(glob, parts[at:]) for at in range(len(parts)))
-    assert (
-        is_due(entry("edit " + "/".join(glob)), "edit", {"path": "/".join(parts)})
-        is expected
-    )
+    assert is_due(entry("edit " + "/".join(glob)), "edit", {"path": "/".join(parts)}) is expected
 
 
 @given(
@@ -180,9 +174,7 @@ def test_it_is_written_and_read_again(tmp_path):
         mem.register(synapse.Agent("lead", role="project-lead"))
         agent_memory = mem.as_agent("lead")
         one = agent_memory.append("Wait.", "decisions/web", when="run git push")
-        two = agent_memory.append(
-            "Wait.", "decisions/web", when=["tool:deploy", "spawn"]
-        )
+        two = agent_memory.append("Wait.", "decisions/web", when=["tool:deploy", "spawn"])
         assert [agent_memory.get(each.id).when for each in (one, two)] == [
             "run git push",
             "tool:deploy, spawn",
@@ -197,9 +189,7 @@ def test_a_dropped_file_may_have_a_list_and_a_wrong_one_is_quarantined(tmp_path)
         folder = tmp_path / "entries" / "decisions" / "web"
         folder.mkdir(parents=True)
         for name, when in (("one", "[run git push, spawn]"), ("two", "before lunch")):
-            fields = (
-                "from: lead\ntimestamp: 2026-02-01T00:00:00Z\nnamespace: decisions/web"
-            )
+            fields = "from: lead\ntimestamp: 2026-02-01T00:00:00Z\nnamespace: decisions/web"
             text = f"---\nid: syn-{name}\n{fields}\npriority: info\nwhen: {when}\n---\nWait.\n"
             (folder / f"{name}.md").write_text(text)
         mem.store.refresh(force=True)
@@ -208,9 +198,7 @@ def test_a_dropped_file_may_have_a_list_and_a_wrong_one_is_quarantined(tmp_path)
         (found,) = mem.as_agent("lead").read(namespace="decisions/web")
         assert found.when == "run git push, spawn"
         reports = [
-            path.read_text()
-            for path in (tmp_path / "quarantine").rglob("*")
-            if path.is_file()
+            path.read_text() for path in (tmp_path / "quarantine").rglob("*") if path.is_file()
         ]
         assert any("write tool:NAME" in report for report in reports)
 
@@ -223,10 +211,7 @@ def test_who_keeps_a_time_there_is_left_alone():
 def test_a_view_without_moments_leaves_it_to_its_moment(mem):
     agent_memory = mem.as_agent("lead")
     soon = agent_memory.append(
-        "Run the suite first.",
-        "decisions/web",
-        priority="important",
-        when="run git push",
+        "Run the suite first.", "decisions/web", priority="important", when="run git push"
     )
     now = agent_memory.append(
         "Nobody pushes.", "decisions/web", priority="critical", when="run git push"
@@ -235,7 +220,5 @@ def test_a_view_without_moments_leaves_it_to_its_moment(mem):
     assert {each.id for each in both.included} == {soon.id, now.id}
     view = agent_memory.briefing(moments=False)
     assert [each.id for each in view.included] == [now.id]
-    assert [(each.id, "when" in each.reason) for each in view.left_out] == [
-        (soon.id, True)
-    ]
+    assert [(each.id, "when" in each.reason) for each in view.left_out] == [(soon.id, True)]
     assert "Left out" not in view.text

@@ -53,9 +53,7 @@ def day(text):
 )
 def test_a_phrase_is_a_span(phrase, start, end):
     found = span(phrase, NOW)
-    assert found == (day(start), day(end)), [
-        value and seconds(value) for value in found
-    ]
+    assert found == (day(start), day(end)), [value and seconds(value) for value in found]
 
 
 @pytest.mark.parametrize(

@@ -65,22 +65,7 @@ def test_for_ever(text):
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "7",
-        "d",
-        "-7d",
-        "+7d",
-        "7 d",
-        "1.5d",
-        "7y",
-        "12:30:45",
-        "1e3s",
-        "٧d",
-        "7dd",
-        "²d",
-    ],
+    "text", ["", "7", "d", "-7d", "+7d", "7 d", "1.5d", "7y", "12:30:45", "1e3s", "٧d", "7dd", "²d"]
 )
 def test_no_ttl(text):
     with pytest.raises(InvalidEntry, match="ttl"):
@@ -115,13 +100,7 @@ def test_priorities_are_three():
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "syn-2026-02-01-001",
-        "syn-65b2f0c4a1d3e5f607182930",
-        "syn-x",
-        "syn-2026-02-01-1000",
-    ],
+    "text", ["syn-2026-02-01-001", "syn-65b2f0c4a1d3e5f607182930", "syn-x", "syn-2026-02-01-1000"]
 )
 def test_ids(text):
     assert is_id(text)
@@ -215,15 +194,7 @@ def test_one_or_many():
         ("a", "b"),
     )
     entry = Entry(
-        "syn-1",
-        "a",
-        "",
-        "api",
-        "info",
-        "",
-        "7d",
-        ("agent:b", "team:c"),
-        replaces=("syn-0",),
+        "syn-1", "a", "", "api", "info", "", "7d", ("agent:b", "team:c"), replaces=("syn-0",)
     )
     assert (entry.to, entry.supersedes) == (("agent:b", "team:c"), "syn-0")
     assert entry._replace(addressees=("agent:b",)).to == "agent:b"

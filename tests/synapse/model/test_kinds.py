@@ -33,10 +33,7 @@ def number(n):
 
 def message(n, to="all", thread=THREAD, priority="info", **more):
     own = kinds.More(
-        {
-            "thread": thread,
-            **{name: value for name, value in more.items() if name != "replaces"},
-        }
+        {"thread": thread, **{name: value for name, value in more.items() if name != "replaces"}}
     )
     return Draft(
         f"said {n}", "mail", "", priority, addressees=addressees(to), replaces=more.get("replaces", ()),
@@ -69,19 +66,13 @@ def mem(request, tmp_path):
 
 @pytest.fixture
 def tree(tmp_path):
-    with synapse.init(
-        str(tmp_path / "w"), clock=FrozenClock(now() - 3_600_000_000)
-    ) as mem:
+    with synapse.init(str(tmp_path / "w"), clock=FrozenClock(now() - 3_600_000_000)) as mem:
         yield peopled(mem)
 
 
 def peopled(mem):
-    mem.register(
-        Agent("eng-a", department="backend", read=("api/*",), write=("api/*",))
-    )
-    mem.register(
-        Agent("eng-b", department="backend", read=("api/*",), write=("api/*",))
-    )
+    mem.register(Agent("eng-a", department="backend", read=("api/*",), write=("api/*",)))
+    mem.register(Agent("eng-b", department="backend", read=("api/*",), write=("api/*",)))
     mem.register(Agent("eng-c", department="frontend", read=(), write=()))
     mem.register(Agent("lead", role="project-lead", read=("api/*",), write=("*",)))
     return mem
@@ -101,9 +92,7 @@ def test_ids_say_what_they_are_of():
         "fact": "fact_000000000007",
         "atom": "atom_000000000007",
     }
-    assert {id: kinds.kind_of(id) for id in ids.values()} == {
-        id: kind for kind, id in ids.items()
-    }
+    assert {id: kinds.kind_of(id) for id in ids.values()} == {id: kind for kind, id in ids.items()}
     assert kinds.kind_of("syn-2026-02-01-001") == "entry"
     assert all(map(kinds.is_id, (*ids.values(), "syn-2026-02-01-001")))
     for wrong in (
@@ -164,33 +153,13 @@ def test_the_fields_of_a_kind_never_change():
             {"thread": THREAD, "parent": "fact_000000000001"},
             "not the id of a message",
         ),
-        (
-            "message",
-            "mail",
-            {"thread": THREAD, "urgency": "urgent"},
-            "does not go with",
-        ),
-        (
-            "message",
-            "mail",
-            {"thread": THREAD, "subjekt": "x"},
-            "is no field of a message",
-        ),
+        ("message", "mail", {"thread": THREAD, "urgency": "urgent"}, "does not go with"),
+        ("message", "mail", {"thread": THREAD, "subjekt": "x"}, "is no field of a message"),
         ("message", "mail", {"thread": THREAD, "subject": "a\0b"}, "NUL"),
         ("message", "mail", {"thread": THREAD, "subject": "\ud800"}, "surrogate"),
         ("message", "mail", {"thread": THREAD, "subject": 7}, "not a text"),
-        (
-            "message",
-            "mail",
-            {"thread": THREAD, "metadata": {"a": float("nan")}},
-            "not JSON",
-        ),
-        (
-            "message",
-            "mail",
-            {"thread": THREAD, "metadata": {"a": "\ud800"}},
-            "surrogate",
-        ),
+        ("message", "mail", {"thread": THREAD, "metadata": {"a": float("nan")}}, "not JSON"),
+        ("message", "mail", {"thread": THREAD, "metadata": {"a": "\ud800"}}, "surrogate"),
         ("message", "mail", {"thread": THREAD, "metadata": object()}, "not JSON"),
         ("fact", "api", {"importance": "much"}, "not a number"),
         ("fact", "api", {"importance": -1}, "not a number"),
@@ -210,16 +179,10 @@ def test_each_kind_is_an_entry_with_fields_of_its_own(mem):
     me = mem.as_agent("eng-a")
     sent = me.write(
         message(
-            1,
-            "eng-b",
-            subject="Users",
-            metadata={"n": [1, 2]},
-            attachments=[{"path": "a.txt"}],
+            1, "eng-b", subject="Users", metadata={"n": [1, 2]}, attachments=[{"path": "a.txt"}]
         )
     )
-    known = me.write(
-        fact(2, "agents/eng-a", categories=["meta"], importance=2.5, cites=[sent.id])
-    )
+    known = me.write(fact(2, "agents/eng-a", categories=["meta"], importance=2.5, cites=[sent.id]))
     atom = me.write(fact(3, "api/x", "atom", **ATOM))
     assert [entry.kind for entry in (sent, known, atom)] == ["message", "fact", "atom"]
     assert (sent.more["urgency"], sent.more["metadata"]) == ("normal", {"n": (1, 2)})
@@ -282,9 +245,7 @@ def test_ids_that_others_took_behind_the_index_are_taken(tree, monkeypatch):
                 with pytest.raises(Conflict):
                     me.write(message(n))
             me.write(message(1_000 + count))
-    assert (
-        len({entry.id for entry in me.read(namespace="mail", limit=None)}) == count + 5
-    )
+    assert len({entry.id for entry in me.read(namespace="mail", limit=None)}) == count + 5
 
 
 def test_mail_is_seen_by_whom_it_names_and_by_all(mem):
@@ -359,9 +320,7 @@ def test_what_was_said_in_mail_its_author_mends_alone(mem):
 
 
 def test_recall_scopes_come_with_an_agent(mem):
-    me, near, far, lead = (
-        mem.as_agent(id) for id in ("eng-a", "eng-b", "eng-c", "lead")
-    )
+    me, near, far, lead = (mem.as_agent(id) for id in ("eng-a", "eng-b", "eng-c", "lead"))
     own = me.write(fact(1, "agents/eng-a"))
     group = me.write(fact(2, "groups/backend/db"))
     for place in ("agents/eng-b", "groups/frontend", "global", "global/x"):
@@ -387,9 +346,7 @@ def test_who_may_write_for_all_is_a_setting(tmp_path):
         file.write("global_write: 60\n")
     with synapse.open(str(tmp_path / "w")) as mem:
         assert (
-            mem.store.settings
-            == mem.store.log.settings()._replace(global_write=60)
-            != Settings()
+            mem.store.settings == mem.store.log.settings()._replace(global_write=60) != Settings()
         )
         peopled(mem).as_agent("eng-a").append("for all", "global")
         mem.register(Agent("helper", role="specialist", write=("*",)))
@@ -405,20 +362,13 @@ def test_files_of_each_kind_stand_in_their_place(tree):
     sent = me.write(message(1, "eng-b", subject="Users: v2", metadata={"it's": "x"}))
     me.write(fact(2, "groups/backend", categories=["meta"]))
     me.write(fact(3, "api/x", "atom", **ATOM))
-    with open(
-        path(tree, "messages", THREAD, f"{sent.id}.md"), encoding="utf-8"
-    ) as file:
+    with open(path(tree, "messages", THREAD, f"{sent.id}.md"), encoding="utf-8") as file:
         lines = file.read().split("\n")
-    assert {
-        "kind: message",
-        f"thread: {THREAD}",
-        'subject: "Users: v2"',
-        "urgency: normal",
-    } <= {*lines}
+    assert {"kind: message", f"thread: {THREAD}", 'subject: "Users: v2"', "urgency: normal"} <= {
+        *lines
+    }
     assert "metadata: '{\"it''s\": \"x\"}'" in lines
-    assert os.listdir(path(tree, "knowledge", "groups", "backend")) == [
-        "fact_000000000002.md"
-    ]
+    assert os.listdir(path(tree, "knowledge", "groups", "backend")) == ["fact_000000000002.md"]
     assert os.listdir(path(tree, "knowledge", "api", "x")) == ["atom_000000000003.md"]
     assert conformance.check(tree.store.root) == []
 
@@ -436,9 +386,7 @@ def test_a_lost_file_comes_back_and_what_is_filed_away_too(tree):
     assert {entry.id for entry in me.read(archived=True)} == {ids[2]}
     assert tree.verify().ok
     me.restore(ids[1:])
-    assert sorted(os.listdir(path(tree, "messages", THREAD))) == [
-        f"{id}.md" for id in ids[:2]
-    ]
+    assert sorted(os.listdir(path(tree, "messages", THREAD))) == [f"{id}.md" for id in ids[:2]]
     assert tree.verify().ok
 
 
@@ -469,14 +417,10 @@ def settle(mem, monkeypatch):
 def test_dropped_mail_and_knowledge_is_adopted(tree, monkeypatch):
     dropped(tree, f"messages/{THREAD}/hello.md", front("message", "subject: Hello\n"))
     dropped(
-        tree,
-        "knowledge/api/x/a.md",
-        front("fact", "categories: [one, two]\nimportance: 2.5\n"),
+        tree, "knowledge/api/x/a.md", front("fact", "categories: [one, two]\nimportance: 2.5\n")
     )
     dropped(
-        tree,
-        "inbox/eng-a/new/first.md",
-        front("message", "subject: A new thread\nto: eng-b\n"),
+        tree, "inbox/eng-a/new/first.md", front("message", "subject: A new thread\nto: eng-b\n")
     )
     dropped(
         tree,
@@ -484,14 +428,11 @@ def test_dropped_mail_and_knowledge_is_adopted(tree, monkeypatch):
         front("message", f"thread: {THREAD}\nparent: syn_000000000001\n"),
     )
     assert [
-        finding
-        for finding in conformance.check(tree.store.root)
-        if finding.verdict == "fail"
+        finding for finding in conformance.check(tree.store.root) if finding.verdict == "fail"
     ] == []
     settle(tree, monkeypatch)
     mail = {
-        entry.more.get("subject"): entry
-        for entry in tree.as_agent("eng-b").read(namespace="mail")
+        entry.more.get("subject"): entry for entry in tree.as_agent("eng-b").read(namespace="mail")
     }
     assert {subject: entry.trust for subject, entry in mail.items()} == {
         "Hello": "local",
@@ -527,22 +468,10 @@ def test_dropped_mail_and_knowledge_is_adopted(tree, monkeypatch):
             "does not fit the place",
         ),
         (f"messages/{THREAD}/x.md", front("entry"), "no kind that stands in"),
-        (
-            f"messages/{THREAD}/x.md",
-            front("message", "urgency: loud\n"),
-            "does not go with",
-        ),
-        (
-            f"messages/{THREAD}/x.md",
-            front("message", "metadata: '{'\n"),
-            "metadata is not valid",
-        ),
+        (f"messages/{THREAD}/x.md", front("message", "urgency: loud\n"), "does not go with"),
+        (f"messages/{THREAD}/x.md", front("message", "metadata: '{'\n"), "metadata is not valid"),
         ("knowledge/api/x/x.md", front("message"), "no kind that stands in"),
-        (
-            "knowledge/api/x/x.md",
-            front("fact", "importance: much\n"),
-            "importance is not valid",
-        ),
+        ("knowledge/api/x/x.md", front("fact", "importance: much\n"), "importance is not valid"),
         ("entries/api/x/x.md", front("fact"), "no kind that stands in"),
         ("entries/api/x/x.md", front("poem"), "kind 'poem' is not valid"),
         ("entries/mail/x.md", front("entry"), "messages stand in"),
@@ -554,17 +483,13 @@ def test_dropped_mail_and_knowledge_is_adopted(tree, monkeypatch):
         ("knowledge/global/x.md", front("fact"), "takes authority 80"),
     ],
 )
-def test_what_cannot_be_taken_is_put_aside_with_the_reason(
-    tree, monkeypatch, where, text, said
-):
+def test_what_cannot_be_taken_is_put_aside_with_the_reason(tree, monkeypatch, where, text, said):
     dropped(tree, where, text)
     assert "fail" in {finding.verdict for finding in conformance.check(tree.store.root)}
     settle(tree, monkeypatch)
     assert not os.path.exists(path(tree, where))
     reasons = [
-        name
-        for name in os.listdir(path(tree, "quarantine"))
-        if name.endswith(".reason.txt")
+        name for name in os.listdir(path(tree, "quarantine")) if name.endswith(".reason.txt")
     ]
     with open(path(tree, "quarantine", *reasons), encoding="utf-8") as file:
         assert said in file.read()
@@ -579,9 +504,7 @@ def test_an_id_is_taken_whoever_wrote_it_and_is_not_read_again(tree):
             taken = each.store.log.taken
             since = taken.journal.since
             taken.journal = SimpleNamespace(
-                since=lambda seq, since=since, **how: (
-                    read.append(seq) or since(seq, **how)
-                )
+                since=lambda seq, since=since, **how: read.append(seq) or since(seq, **how)
             )
         for n, turn in enumerate((0, 0, 1, 0, 1, 1, 0, 1, 1, 1)):
             both[turn].write(message(n))
@@ -609,9 +532,7 @@ def test_of_very_many_threads_each_has_its_turn(tree, monkeypatch):
     looks = [{*scanner._due(turn * adopt.SETTLED)} & {*threads} for turn in range(40)]
     assert all(3 <= len(look) <= 5 for look in looks)
     for start in range(36):
-        assert set().union(*looks[start : start + 4]) == {*threads}, (
-            "four looks are a whole turn"
-        )
+        assert set().union(*looks[start : start + 4]) == {*threads}, "four looks are a whole turn"
     scanner._rouse(threads[5])
     assert all(threads[5] in scanner._due(turn * adopt.SETTLED) for turn in range(8))
     scanner._save()
@@ -660,9 +581,7 @@ def test_no_night_merges_mail_or_knowledge_or_makes_room_of_it(tree):
     ids = {me.write(draft).id for draft in twins}
     for night in range(3):
         tree.store.clock.advance("1d")
-        assert consolidate.run_nightly(
-            tree, f"2026-03-0{night + 1}", tree.store.clock()
-        ).ran
+        assert consolidate.run_nightly(tree, f"2026-03-0{night + 1}", tree.store.clock()).ran
     assert {id for id in ids if not me.get(id).archived} == ids
 
 

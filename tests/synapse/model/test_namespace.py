@@ -11,9 +11,7 @@ from tests.examples import examples
 
 parts = st.sampled_from(("a", "b", "c-1", "d_2"))
 paths = st.lists(parts, min_size=1, max_size=6).map("/".join)
-globs = st.one_of(
-    paths, st.lists(parts | st.just("*"), min_size=1, max_size=7).map("/".join)
-)
+globs = st.one_of(paths, st.lists(parts | st.just("*"), min_size=1, max_size=7).map("/".join))
 
 
 def covers(pattern, path):
@@ -60,9 +58,7 @@ def test_matches(glob, path, found):
     assert ns.matches_any((), path) is False
 
 
-@pytest.mark.parametrize(
-    "text", ["a", "0", "api/end-points_2", "a/b/c/d/e/f", "x" * 63]
-)
+@pytest.mark.parametrize("text", ["a", "0", "api/end-points_2", "a/b/c/d/e/f", "x" * 63])
 def test_what_a_namespace_is(text):
     assert ns.check(text) == text
     assert ns.is_glob(text)
@@ -82,13 +78,7 @@ def test_what_no_namespace_is(text):
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        *(t for t in WRONG if t not in ("a/*", "*", "/".join("abcdefg"))),
-        "**",
-        "a*",
-        "a/**",
-    ],
+    "text", [*(t for t in WRONG if t not in ("a/*", "*", "/".join("abcdefg"))), "**", "a*", "a/**"]
 )
 def test_what_no_pattern_is(text):
     with pytest.raises(InvalidEntry, match="not valid"):
@@ -118,8 +108,7 @@ def test_five_thousand_hostile_names_are_refused_quickly():
     names = []
     for _ in range(5_000):
         pieces = [
-            chance.choice(("ok", "api", chance.choice(bad)))
-            for _ in range(chance.randint(1, 12))
+            chance.choice(("ok", "api", chance.choice(bad))) for _ in range(chance.randint(1, 12))
         ]
         names.append("/".join([*pieces, chance.choice(bad)]))
     started = thread_time()
@@ -145,9 +134,7 @@ def test_the_default_time_to_live_is_the_longest_prefix_s():
     assert [*map(ns.default_ttl, names)] == ["7d", "30d", "90d", "14d", "30d", "90d"]
     assert ns.default_ttl("apis/x") == ns.default_ttl("elsewhere") == "7d"
     declared = (("api/*", "1d"), ("api/v1", "2d"), ("*", "3d"))
-    assert [
-        ns.default_ttl(name, declared) for name in ("api/x", "api/v1/users", "team/x")
-    ] == [
+    assert [ns.default_ttl(name, declared) for name in ("api/x", "api/v1/users", "team/x")] == [
         "1d",
         "2d",
         "3d",

@@ -22,9 +22,9 @@ from synapse.store import Store
 from synapse.testing import FrozenClock, draft_entry
 from tests.examples import examples
 
-names = st.lists(
-    st.text(st.characters(exclude_categories=["Cs"]), max_size=8), max_size=3
-).map(tuple)
+names = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=8), max_size=3).map(
+    tuple
+)
 entries = st.builds(
     Entry,
     id=st.just("syn-2026-02-01-001"),
@@ -54,10 +54,7 @@ entries = st.builds(
 
 
 def kept(*fields):
-    return [
-        Record(seq, 0, "note", "a", None, each, key="k")
-        for seq, each in enumerate(fields, 1)
-    ]
+    return [Record(seq, 0, "note", "a", None, each, key="k") for seq, each in enumerate(fields, 1)]
 
 
 @given(entries)
@@ -89,9 +86,7 @@ def test_a_body_is_the_tail_of_the_text():
         "start": 5,
         "new": 1,
     }
-    found = entry_of(
-        Record(1, 0, "entry", "a", "syn-1", fields, text="head\n\n body\r\n")
-    )
+    found = entry_of(Record(1, 0, "entry", "a", "syn-1", fields, text="head\n\n body\r\n"))
     assert (found.body, found.expires) == (" body", NEVER)
 
 
@@ -104,12 +99,7 @@ def test_a_canonical_body_is_its_own(text):
 
 @pytest.mark.parametrize(
     ("fields", "held"),
-    [
-        ([], True),
-        ([{}], False),
-        ([{}, {"end": True}], True),
-        ([{"end": True}, {}], False),
-    ],
+    [([], True), ([{}], False), ([{}, {"end": True}], True), ([{"end": True}, {}], False)],
 )
 def test_none_live(fields, held):
     assert none_live("k").holds(kept(*fields)) is held

@@ -3,15 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from synapse.model.worth import (
-    IMPORTANT,
-    KINDS,
-    NAMED,
-    SPREAD,
-    Candidate,
-    Worth,
-    choose,
-)
+from synapse.model.worth import IMPORTANT, KINDS, NAMED, SPREAD, Candidate, Worth, choose
 
 WORTH = Worth(1_000.0, 10.0, dict.fromkeys(KINDS, 0.5), 2_000, 2_000, 100)
 candidates = st.lists(
@@ -37,9 +29,7 @@ def test_the_best_of_a_clause_is_there_without_a_sum():
         Candidate(1, 60, 0.1, best=True),
         Candidate(2, 60, 0.1),
     ]
-    assert choose(dear, WORTH, 2_000) == {0}, (
-        "as far as its tokens go, the surest first"
-    )
+    assert choose(dear, WORTH, 2_000) == {0}, "as far as its tokens go, the surest first"
 
 
 @given(candidates, st.integers(-10, 400), st.integers(0, 200))
@@ -57,6 +47,4 @@ def test_the_room_is_kept_and_nothing_that_does_not_pay_is_bought(rows, room, le
         for each in rows
         if each.place not in chosen and each.tokens <= worth.pays_up_to(each.chance)
     ]
-    assert all(each.tokens > left for each in dropped), (
-        "what pays and has room is there"
-    )
+    assert all(each.tokens > left for each in dropped), "what pays and has room is there"

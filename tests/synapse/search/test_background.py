@@ -119,10 +119,6 @@ def test_neither_import_nor_append_nor_a_search_of_words_loads_it(mem):
         "print('onnxruntime' in sys.modules)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout.strip() == "False"

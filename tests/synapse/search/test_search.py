@@ -19,9 +19,7 @@ def test_what_is_asked_reaches_the_index(mem):
     me = mem.as_agent("ana")
     entry = me.append("gateway", "api/x", priority="critical", tags=["a"])
     mem.store.refresh(look=True)
-    whole = Asked(
-        5, "api/*", "entry", "ana", ["critical"], "a", "yesterday", "today", None, False
-    )
+    whole = Asked(5, "api/*", "entry", "ana", ["critical"], "a", "yesterday", "today", None, False)
     assert [hit.id for hit in find(mem.store, None, "gateway", whole)] == [entry.id]
     for other in ({"namespace": "db/*"}, {"kind": "fact"}, {"author": "x"}, {"priority": "info"}, {"tag": "b"},
                   {"since": "2026-02-02"}, {"until": "yesterday"}, {"archived": True}, {"limit": 0}):  # fmt: skip

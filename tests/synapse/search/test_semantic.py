@@ -17,11 +17,7 @@ from synapse.testing import FrozenClock
 from synapse.trust.workspace_keys import WorkspaceKeys
 from tests.trusted import trust
 
-BODIES = (
-    "deploys are frozen until Friday",
-    "the avatar endpoint returns 404",
-    "lunch is at noon",
-)
+BODIES = ("deploys are frozen until Friday", "the avatar endpoint returns 404", "lunch is at noon")
 
 
 @pytest.fixture
@@ -47,9 +43,7 @@ def workspace(root, chosen, **more):
     trust(root)
     found = synapse.open(str(root), **more)
     found.register(synapse.Agent("cto", role="cto"))
-    found.register(
-        synapse.Agent("junior", review_required=True, read=("api/*",), write=("api/*",))
-    )
+    found.register(synapse.Agent("junior", review_required=True, read=("api/*",), write=("api/*",)))
     found.register(synapse.Agent("ops", read=("ops/*",), write=("ops/*",)))
     return found
 
@@ -66,9 +60,7 @@ def told(embeddings):
 def held(mem):
     """The ids whose vectors are kept."""
     store = mem.store
-    rows = store.vectors.db.connection.execute(
-        "select distinct seq from vectors"
-    ).fetchall()
+    rows = store.vectors.db.connection.execute("select distinct seq from vectors").fetchall()
     ids = dict(store.index.db.connection.execute("select rec, id from texts"))
     return {ids[seq] for (seq,) in rows}
 
@@ -107,9 +99,7 @@ def test_staged_text_waits_for_its_approval(mem, embeddings):
     assert told(embeddings) == ["not yet reviewed"]
 
 
-def test_what_was_turned_away_or_quarantined_is_never_embedded(
-    mem, embeddings, tmp_path
-):
+def test_what_was_turned_away_or_quarantined_is_never_embedded(mem, embeddings, tmp_path):
     waiting = mem.as_agent("junior").append("not good enough", "api/x")
     mem.as_agent("cto").reject(waiting.id)
     folder = tmp_path / "w/entries/api/x"
@@ -124,8 +114,7 @@ def test_what_was_turned_away_or_quarantined_is_never_embedded(
 
 
 @pytest.mark.parametrize(
-    "sealed",
-    [*({"scope": scope} for scope in sorted(SEALED)), {"scope": "public", "pii": True}],
+    "sealed", [*({"scope": scope} for scope in sorted(SEALED)), {"scope": "public", "pii": True}]
 )
 def test_sealed_text_is_never_embedded(sealed):
     assert text_of({"author": "a", "scope": "public"}, "secret") == "a: secret"
@@ -241,10 +230,7 @@ def test_another_model_begins_anew_and_finds_its_own(mem, embeddings, tmp_path, 
     embeddings.dimension = 32
     assert [*mem.as_agent("cto").search("deploys", mode="meaning")] == []
     assert semantic.embed(mem.store) == ("openai/other", 3, 0, 0)
-    assert (
-        mem.as_agent("cto").search("deploys frozen", mode="meaning")[0].body
-        == BODIES[0]
-    )
+    assert mem.as_agent("cto").search("deploys frozen", mode="meaning")[0].body == BODIES[0]
     assert [(name, width) for name, width, *_ in mem.store.vectors.models()] == [
         ("openai/other", 32), ("openai/words", 512),
     ]  # fmt: skip
@@ -268,10 +254,7 @@ def test_a_rebuilt_index_keeps_its_vectors(mem, embeddings):
     semantic.embed(mem.store)
     mem.rebuild()
     assert semantic.embed(mem.store)[1:] == (0, 0, 0)
-    assert (
-        mem.as_agent("cto").search("deploys frozen", mode="meaning")[0].body
-        == BODIES[0]
-    )
+    assert mem.as_agent("cto").search("deploys frozen", mode="meaning")[0].body == BODIES[0]
 
 
 _EMBED = """
@@ -289,9 +272,7 @@ def killed_and_resumed(mem, embeddings, root, rounds=6):
     entry has.
     """
     for number in range(rounds):
-        child = subprocess.Popen(
-            [sys.executable, "-c", _EMBED, str(root)], stdout=subprocess.PIPE
-        )
+        child = subprocess.Popen([sys.executable, "-c", _EMBED, str(root)], stdout=subprocess.PIPE)
         child.stdout.readline()
         time.sleep(0.01 * number)
         child.send_signal(signal.SIGKILL)
@@ -304,9 +285,7 @@ def killed_and_resumed(mem, embeddings, root, rounds=6):
     return dict(rows)
 
 
-def test_whoever_is_killed_nothing_is_kept_twice_and_nothing_missed(
-    mem, embeddings, tmp_path
-):
+def test_whoever_is_killed_nothing_is_kept_twice_and_nothing_missed(mem, embeddings, tmp_path):
     entries = write(mem, *(f"text number {number}" for number in range(40)))
     kept = killed_and_resumed(mem, embeddings, tmp_path / "w")
     assert kept == {entry.seq: 1 for entry in entries}
@@ -320,9 +299,7 @@ def test_a_queue_that_notes_its_place_first_would_be_caught(mem, embeddings):
     write(mem, *BODIES)
     semantic.embed(mem.store, 1)
     model = mem.store.vectors.model("openai/words")
-    mem.store.vectors.db.run(
-        "reach", {"model": model.num, "reached": mem.store.index.cursor()}
-    )
+    mem.store.vectors.db.run("reach", {"model": model.num, "reached": mem.store.index.cursor()})
     semantic.embed(mem.store)
     assert len(held(mem)) < 3
 
@@ -330,8 +307,7 @@ def test_a_queue_that_notes_its_place_first_would_be_caught(mem, embeddings):
 def test_two_at_once_share_the_work(mem, embeddings, tmp_path):
     entries = write(mem, *(f"text number {number}" for number in range(40)))
     children = [
-        subprocess.Popen([sys.executable, "-c", _EMBED, str(tmp_path / "w")])
-        for _ in range(2)
+        subprocess.Popen([sys.executable, "-c", _EMBED, str(tmp_path / "w")]) for _ in range(2)
     ]
     assert [child.wait(60) for child in children] == [0, 0]
     assert sorted(told(embeddings)) == sorted(entry.body for entry in entries)
@@ -361,15 +337,7 @@ def test_a_long_text_is_found_by_any_part_of_it(mem, embeddings):
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "",
-        " ",
-        "one line",
-        "word " * 900,
-        "x" * 4_321,
-        "a.\n\n" * 800,
-        "ü" * 999 + " " + "ö" * 999,
-    ],
+    ["", " ", "one line", "word " * 900, "x" * 4_321, "a.\n\n" * 800, "ü" * 999 + " " + "ö" * 999],
 )
 def test_parts_are_the_text_and_no_longer_than_is_seen(text):
     found = semantic.parts(text)
@@ -447,9 +415,7 @@ def test_without_an_embedder_nothing_changes(tmp_path):
             semantic.embed(mem.store)
 
 
-def test_nothing_is_found_that_the_reader_may_not_see_or_that_is_gone(
-    tmp_path, chosen, embeddings
-):
+def test_nothing_is_found_that_the_reader_may_not_see_or_that_is_gone(tmp_path, chosen, embeddings):
     clock = FrozenClock()
     mem = workspace(tmp_path / "w", chosen, clock=clock)
     (secret,) = write(mem, "deploys frozen by the board", to="agent:ops")
@@ -462,10 +428,7 @@ def test_nothing_is_found_that_the_reader_may_not_see_or_that_is_gone(
 
     def found(agent, **more):
         return {
-            hit.id
-            for hit in mem.as_agent(agent).search(
-                "deploys frozen", mode="meaning", **more
-            )
+            hit.id for hit in mem.as_agent(agent).search("deploys frozen", mode="meaning", **more)
         }
 
     assert found("junior") == {kept.id}
@@ -475,40 +438,29 @@ def test_nothing_is_found_that_the_reader_may_not_see_or_that_is_gone(
     mem.close()
 
 
-def test_who_sees_little_finds_it_below_much_that_it_does_not_see(
-    mem, embeddings, monkeypatch
-):
+def test_who_sees_little_finds_it_below_much_that_it_does_not_see(mem, embeddings, monkeypatch):
     monkeypatch.setattr(semantic, "LOOK", 5)
     monkeypatch.setattr(semantic, "STEP", 2)
-    write(
-        mem, *(f"deploys are frozen {'very ' * number}much" for number in range(1, 30))
-    )
+    write(mem, *(f"deploys are frozen {'very ' * number}much" for number in range(1, 30)))
     (own,) = write(mem, "frozen pizza for deploys team", namespace="ops/food")
     semantic.embed(mem.store)
-    assert [
-        hit.id
-        for hit in mem.as_agent("ops").search("deploys are frozen", mode="meaning")
-    ] == [own.id]
-    assert [hit.id for hit in mem.as_agent("ops").search("deploys are frozen")] == [
+    assert [hit.id for hit in mem.as_agent("ops").search("deploys are frozen", mode="meaning")] == [
         own.id
     ]
+    assert [hit.id for hit in mem.as_agent("ops").search("deploys are frozen")] == [own.id]
 
 
 def test_parts_of_others_do_not_hide_what_one_sees(mem, embeddings, monkeypatch):
     """The nearest vectors may all be parts of one text."""
     monkeypatch.setattr(semantic, "LOOK", 5)
     write(
-        mem,
-        "\n\n".join(
-            f"deploys are frozen {'and frozen ' * 80}{number}" for number in range(12)
-        ),
+        mem, "\n\n".join(f"deploys are frozen {'and frozen ' * 80}{number}" for number in range(12))
     )
     (own,) = write(mem, "frozen pizza for deploys team", namespace="ops/food")
     semantic.embed(mem.store)
-    assert [
-        hit.id
-        for hit in mem.as_agent("ops").search("deploys are frozen", mode="meaning")
-    ] == [own.id]
+    assert [hit.id for hit in mem.as_agent("ops").search("deploys are frozen", mode="meaning")] == [
+        own.id
+    ]
 
 
 def test_archived_text_has_no_vector_and_is_found_by_words(mem, embeddings):
@@ -528,17 +480,12 @@ def test_limits_hold(mem, embeddings):
     write(mem, *(f"deploys are frozen {number}" for number in range(20)))
     semantic.embed(mem.store)
     for mode in semantic.MODES:
-        assert (
-            len(mem.as_agent("cto").search("deploys frozen", limit=7, mode=mode)) == 7
-        )
-        assert (
-            len(mem.as_agent("cto").search("deploys frozen", limit=0, mode=mode)) == 0
-        )
+        assert len(mem.as_agent("cto").search("deploys frozen", limit=7, mode=mode)) == 7
+        assert len(mem.as_agent("cto").search("deploys frozen", limit=0, mode=mode)) == 0
 
 
 @pytest.mark.parametrize(
-    "query",
-    ["", "   ", '"', "AND", "*", "-", "a" * 10_000, "\0", "🎉", "NEAR(", "\ud800"],
+    "query", ["", "   ", '"', "AND", "*", "-", "a" * 10_000, "\0", "🎉", "NEAR(", "\ud800"]
 )
 def test_anything_may_be_asked(mem, embeddings, query):
     write(mem, *BODIES)

@@ -29,9 +29,7 @@ class Site:
         """Return an HTTP client with a token of the agent, or with none."""
         text = token or (self.token(agent, **options) if agent else None)
         headers = {"authorization": f"Bearer {text}"} if text else {}
-        client = httpx2.Client(
-            base_url=self.address, headers=headers, timeout=30, verify=PLAIN
-        )
+        client = httpx2.Client(base_url=self.address, headers=headers, timeout=30, verify=PLAIN)
         self._clients.append(client)
         return client
 
@@ -72,9 +70,7 @@ def serve_memory():
             assert thread.is_alive()
             assert time.monotonic() < until
             time.sleep(0.01)
-        site = Site(
-            memory, tokens.path, app, f"http://127.0.0.1:{listener.getsockname()[1]}"
-        )
+        site = Site(memory, tokens.path, app, f"http://127.0.0.1:{listener.getsockname()[1]}")
 
         def stop_server():
             server.should_exit = True

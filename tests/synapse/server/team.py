@@ -28,18 +28,10 @@ TEAM = (
         write=["web/*", "blockers/*"],
     ),
     Agent(
-        "qa",
-        role="specialist",
-        department="backend",
-        read=["*"],
-        write=["status/*", "blockers/*"],
+        "qa", role="specialist", department="backend", read=["*"], write=["status/*", "blockers/*"]
     ),
     Agent(
-        "intern",
-        department="web",
-        read=["api/*", "web/*"],
-        write=["web/*"],
-        review_required=True,
+        "intern", department="web", read=["api/*", "web/*"], write=["web/*"], review_required=True
     ),
 )
 PLAIN = (
@@ -61,24 +53,14 @@ PLAIN = (
         "info",
         "The login form posts to /session and keeps the address that was asked for.",
     ),
-    (
-        "qa",
-        "status/qa",
-        "info",
-        "The smoke tests pass on main since 9:40, in 3 min 12 s.",
-    ),
+    ("qa", "status/qa", "info", "The smoke tests pass on main since 9:40, in 3 min 12 s."),
     (
         "lead",
         "decisions/web",
         "important",
         "We keep server-side rendering for the shop pages.\n\nReasons:\n- first paint under 1 s on a slow phone\n- no build step for the content team",
     ),
-    (
-        "eng-web",
-        "web/checkout",
-        "info",
-        "The basket is kept for 30 days, also without an account.",
-    ),
+    ("eng-web", "web/checkout", "info", "The basket is kept for 30 days, also without an account."),
 )
 HOSTILE = (
     "<script>alert(1)</script><img src=x onerror=alert(2)>\n</div></main><h1>not ours</h1>",
@@ -101,10 +83,7 @@ def fill(memory):
     for author, place, priority, body in PLAIN:
         me[author].append(body, place, priority=priority, tags=["v2", "shop"])
     old = me["eng-api"].append(
-        "Use /v1/users until Friday.",
-        "api/endpoints",
-        priority="critical",
-        topic="users-endpoint",
+        "Use /v1/users until Friday.", "api/endpoints", priority="critical", topic="users-endpoint"
     )
     me["eng-api"].append(
         "BREAKING: use /v2/users, /v1 is switched off on Friday.",
@@ -133,9 +112,7 @@ def fill(memory):
         evidence="asked the provider at 10:12",
     )
     me["lead"].append(
-        f"Plan: switch the key today, see {note.id}.",
-        "decisions/web",
-        derived_from=[note.id],
+        f"Plan: switch the key today, see {note.id}.", "decisions/web", derived_from=[note.id]
     )
     me["eng-web"].append(
         "May I turn the old checkout off on Sunday?",
@@ -143,22 +120,16 @@ def fill(memory):
         to="agent:operator",
         priority="important",
     )
-    me["qa"].append(
-        "Who decides about the test budget?", "status/qa", to="agent:operator"
-    )
+    me["qa"].append("Who decides about the test budget?", "status/qa", to="agent:operator")
     for n in range(3):
         me["intern"].append(
             f"Idea {n + 1}: show the delivery date in the basket, not only at checkout.",
             "web/ideas",
         )
     for body in HOSTILE:
-        me["eng-web"].append(
-            body, "web/hostile", tags=["<b>tag</b>", "\u202egat", "t" * 60]
-        )
+        me["eng-web"].append(body, "web/hostile", tags=["<b>tag</b>", "\u202egat", "t" * 60])
     me["eng-web"].append(
-        "An entry with very many tags",
-        "web/hostile",
-        tags=[f"t{n}" for n in range(900)],
+        "An entry with very many tags", "web/hostile", tags=[f"t{n}" for n in range(900)]
     )
     for n in range(4):
         me["eng-web"].append(
@@ -172,9 +143,7 @@ def fill(memory):
         subject="Fees",
         priority="action",
     )
-    answer = Mail(me["eng-api"]).reply(
-        first.id, "2 %, as last year; the contract ends in May."
-    )
+    answer = Mail(me["eng-api"]).reply(first.id, "2 %, as last year; the contract ends in May.")
     mail.reply(answer.id, "Thanks. Then I plan with 2 %.")
     Mail(me["eng-api"]).react(first.id, "thanks")
     Mail(me["qa"]).send(
@@ -183,12 +152,8 @@ def fill(memory):
         subject="</h1><script>x</script> release " + "y" * 200,
     )
     me["qa"].read(mark=True)
-    me["eng-api"].archive(
-        [me["eng-api"].append("Port 8081 is free again.", "api/ports").id]
-    )
-    done = me["eng-web"].append(
-        "The font server is down.", "blockers/fonts", priority="critical"
-    )
+    me["eng-api"].archive([me["eng-api"].append("Port 8081 is free again.", "api/ports").id])
+    done = me["eng-web"].append("The font server is down.", "blockers/fonts", priority="critical")
     me["eng-web"].resolve(done.id, "up again since 11:20")
     run_nightly(memory, "2026-11-20", memory.store.clock())
     return memory

@@ -43,29 +43,21 @@ def test_a_served_workspace_is_found_until_its_server_ends(root, tmp_path):
     server = subprocess.Popen([*command, *words], stderr=subprocess.PIPE, text=True)
     try:
         told = [server.stderr.readline() for _ in range(4)]
-        assert re.search(
-            r"http://127\.0\.0\.1:\d+/login\?code=\S+  \(good once\)", told[1]
-        )
+        assert re.search(r"http://127\.0\.0\.1:\d+/login\?code=\S+  \(good once\)", told[1])
         assert "0.0.0.0 can be reached by others: each request needs a token" in told[2]
         assert "`synapse token new AGENT` makes one" in told[3]
         for agent, words in (("operator", ()), ("eng", ("--agent", "eng"))):
             printed = cli(root, "dashboard", *words).stdout.strip()
             parts = urlsplit(printed)
             code = parts.query.removeprefix("code=")
-            with httpx2.Client(
-                base_url=f"http://{parts.netloc}", verify=PLAIN
-            ) as client:
+            with httpx2.Client(base_url=f"http://{parts.netloc}", verify=PLAIN) as client:
                 assert client.post("/login", data={"code": code}).status_code == 303
                 page = client.get("/").text
             assert re.search(rf"<bdi>{agent}</bdi>", page)
-        assert (
-            "agent nobody is not" in cli(root, "dashboard", "--agent", "nobody").stderr
-        )
+        assert "agent nobody is not" in cli(root, "dashboard", "--agent", "nobody").stderr
         (left,) = (tmp_path / "home" / "servers").iterdir()
         assert os.stat(left).st_mode & 0o777 == 0o600
-        wrong = httpx2.post(
-            f"http://{parts.netloc}/login/links", headers={"x-synapse-secret": "x"}
-        )
+        wrong = httpx2.post(f"http://{parts.netloc}/login/links", headers={"x-synapse-secret": "x"})
         assert wrong.status_code == 403
     finally:
         server.send_signal(signal.SIGTERM)

@@ -16,14 +16,11 @@ def test_a_token_is_the_identity(site):
     assert eng.post("/v1/entries", json={**DRAFT, "from": "eng"}).status_code == 201
 
 
-@pytest.mark.parametrize(
-    "header", ["", "Bearer", "Bearer x", "Basic eHg6eHg=", "Token {token}"]
-)
+@pytest.mark.parametrize("header", ["", "Bearer", "Bearer x", "Basic eHg6eHg=", "Token {token}"])
 def test_who_has_no_good_token_is_turned_away(site, header):
     client = site.client()
     answer = client.get(
-        "/v1/entries",
-        headers={"authorization": header.format(token=site.token("eng"))},
+        "/v1/entries", headers={"authorization": header.format(token=site.token("eng"))}
     )
     assert answer.status_code == 401
     assert answer.headers["content-type"] == "application/problem+json"
@@ -45,9 +42,7 @@ def test_an_expired_token_is_not_good(site):
 def test_what_an_agent_may_not_see_is_not_there(site):
     kept = site.memory.as_agent("lead").append("salaries", "hr/pay")
     assert site.client("eng").get(f"/v1/entries/{kept.id}").status_code == 404
-    assert (
-        site.client("lead").get(f"/v1/entries/{kept.id}").json()["body"] == "salaries"
-    )
+    assert site.client("lead").get(f"/v1/entries/{kept.id}").json()["body"] == "salaries"
 
 
 def test_a_second_request_with_the_same_key_writes_nothing(site):

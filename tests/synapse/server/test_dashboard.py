@@ -180,9 +180,7 @@ def test_what_is_critical_appears_on_an_open_page(team, browser):
     page = window.goto("/timeline")
     page.wait_for_selector("#dot.on")
     began = time.monotonic()
-    team.memory.as_agent("eng-web").append(
-        "The shop is down.", "web/shop", priority="critical"
-    )
+    team.memory.as_agent("eng-web").append("The shop is down.", "web/shop", priority="critical")
     page.wait_for_selector("#toast .critical", timeout=15_000)
     page.wait_for_selector("#live >> text=The shop is down.", timeout=15_000)
     print(f"a critical entry was seen after {time.monotonic() - began:.2f} s")

@@ -103,9 +103,7 @@ def play(site, count, seed):
     for number in range(count):
         method, path, params, headers, body = next(made)
         client = clients[number % len(clients)]
-        answer = client.request(
-            method, path, params=params, headers=headers, content=body
-        )
+        answer = client.request(method, path, params=params, headers=headers, content=body)
         if answer.status_code >= 500:
             yield method, path, params, body[:200], answer.text
 

@@ -5,13 +5,7 @@ import json
 import pytest
 
 from synapse import Agent
-from tests.synapse.webhooks.test_inbound import (
-    FIELDS,
-    ISSUE,
-    SECRETS,
-    VARIABLE,
-    headers_of,
-)
+from tests.synapse.webhooks.test_inbound import FIELDS, ISSUE, SECRETS, VARIABLE, headers_of
 from tests.trusted import trust
 
 BODY = json.dumps(ISSUE).encode()
@@ -33,9 +27,7 @@ def site(serve, monkeypatch):
 def test_a_delivery_becomes_one_entry(site):
     client = site.client()
     answers = [
-        client.post(
-            "/v1/hooks/tracker", content=BODY, headers=headers_of("github", BODY)
-        )
+        client.post("/v1/hooks/tracker", content=BODY, headers=headers_of("github", BODY))
         for _ in range(3)
     ]
     assert [answer.status_code for answer in answers] == [201] * 3
@@ -54,9 +46,7 @@ def test_a_delivery_becomes_one_entry(site):
         ("nothing", BODY, headers_of("github", BODY), 404),
     ],
 )
-def test_what_is_not_proven_or_does_not_fit_is_refused(
-    site, name, body, headers, status
-):
+def test_what_is_not_proven_or_does_not_fit_is_refused(site, name, body, headers, status):
     answer = site.client().post(f"/v1/hooks/{name}", content=body, headers=headers)
     assert answer.status_code == status
     assert answer.headers["content-type"] == "application/problem+json"

@@ -92,10 +92,7 @@ def test_an_answer_at_the_moment_of_its_limit_is_whole(serve, steps):
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"late"})
 
-    site = serve(
-        extensions=(lambda app: app.mount("/v1/slow", slow),),
-        limits=Limits(seconds=0.2),
-    )
+    site = serve(extensions=(lambda app: app.mount("/v1/slow", slow),), limits=Limits(seconds=0.2))
     answer = site.client("eng").get("/v1/slow/")
     assert answer.status_code in (200, 503)
     assert answer.text == "late" or answer.json()["error"] == "TooSlow"

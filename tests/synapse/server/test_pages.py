@@ -181,9 +181,7 @@ def test_what_the_operator_said_is_not_critical_and_unresolved(site):
     assert other.id in listed
     assert answer.id not in listed
     assert asked.id not in listed
-    assert site.memory.audit(entry=asked.id)[0].fields["note"] == (
-        f"answered in {answer.id}"
-    )
+    assert site.memory.audit(entry=asked.id)[0].fields["note"] == (f"answered in {answer.id}")
 
 
 def test_a_page_shows_what_its_agent_may_see_alone(site):

@@ -42,9 +42,7 @@ def test_every_shape_is_what_the_library_gives(site):
     eng = site.client("eng")
     made = post(eng, "/entries", 201, body="use /v2", **API)
     forms_of = {shape: set(getattr(shapes, shape).model_fields) for shape in ("Entry",)}
-    names = {
-        shapes.Entry.model_fields[name].alias or name for name in forms_of["Entry"]
-    }
+    names = {shapes.Entry.model_fields[name].alias or name for name in forms_of["Entry"]}
     assert names == set(made)
 
 
@@ -68,9 +66,7 @@ def test_nobody_marks_what_it_may_not_see(site):
     before = site.memory.store.log.mark()
     for id in (kept.id, "syn-2001-01-01-001"):
         refused = post(eng, "/shown", 404, ids=[id], visible=1, cursor=1)
-        assert refused["detail"].replace(id, "") == (
-            "there is no entry  that eng may see"
-        )
+        assert refused["detail"].replace(id, "") == ("there is no entry  that eng may see")
     assert site.memory.store.log.mark() == before
 
 
@@ -80,9 +76,7 @@ def test_an_answer_that_did_not_change_is_not_sent_again(site):
     for place in ("/v1/entries", f"/v1/entries/{made['id']}", "/v1/briefing"):
         first = eng.get(place)
         tag = first.headers["etag"]
-        again = eng.get(
-            place, headers={"if-none-match": f'"x", W/{tag.removeprefix("W/")}'}
-        )
+        again = eng.get(place, headers={"if-none-match": f'"x", W/{tag.removeprefix("W/")}'})
         assert (again.status_code, again.content) == (304, b"")
         assert again.headers["etag"] == tag
     post(eng, "/entries", 201, body="use /v3", **API)
@@ -99,9 +93,7 @@ def test_what_is_decided_about_an_entry(site):
     other = post(eng, "/entries", 201, body="old news", **API)
     filed = post(lead, "/archive", ids=[other["id"]])
     assert filed["entries"][0]["archived"] is True
-    assert [e["id"] for e in get(eng, "/entries", archived=True)["entries"]] == [
-        other["id"]
-    ]
+    assert [e["id"] for e in get(eng, "/entries", archived=True)["entries"]] == [other["id"]]
     back = post(lead, "/restore", ids=[other["id"]])
     assert back["entries"][0]["archived"] is False
     assert post(lead, "/restore", 409, ids=[other["id"]])["error"] == "Conflict"
@@ -123,9 +115,7 @@ def test_the_briefing_is_the_librarys(site):
     post(eng, "/entries", 201, body="use /v2", **API)
     view = get(eng, "/briefing", budget=2_000)
     assert view["markdown"] == mine.briefing(2_000).text
-    assert {entry["id"] for entry in view["included"]} == {
-        entry.id for entry in mine.read()
-    }
+    assert {entry["id"] for entry in view["included"]} == {entry.id for entry in mine.read()}
     text = eng.get("/v1/briefing?budget=2000", headers={"accept": "text/markdown"})
     assert text.text == view["markdown"]
     assert text.headers["content-type"] == "text/markdown; charset=utf-8"
@@ -245,10 +235,7 @@ def test_what_is_the_operators_alone(site):
     assert undone["error"] == "NotFound"
     for place in ("/audit", "/questions", "/nights", "/verify"):
         assert get(eng, place, 403)["error"] == "Forbidden"
-    for place, body in (
-        ("/tell", {"to": "lead", "body": "x"}),
-        ("/nights/undo", {"what": "last"}),
-    ):
+    for place, body in (("/tell", {"to": "lead", "body": "x"}), ("/nights/undo", {"what": "last"})):
         post(eng, place, 403, **body)
         reads = site.client("operator", read_only=True)
         post(reads, place, 403, **body)

@@ -213,13 +213,9 @@ def test_what_was_checked_is_what_is_called():
 
     def changing(host, port, **_):
         asked.append(host)
-        return [
-            (0, 0, 0, "", ("93.184.216.34" if len(asked) == 1 else "127.0.0.1", port))
-        ]
+        return [(0, 0, 0, "", ("93.184.216.34" if len(asked) == 1 else "127.0.0.1", port))]
 
-    assert addresses.resolved("model.example", 80, PUBLIC, changing) == [
-        "93.184.216.34"
-    ]
+    assert addresses.resolved("model.example", 80, PUBLIC, changing) == ["93.184.216.34"]
     assert len(asked) == 1
     with pytest.raises(Forbidden, match="was trusted as a public address"):
         addresses.resolved("model.example", 80, PUBLIC, changing)

@@ -127,9 +127,7 @@ def knowing():
 def public(kind):
     if kind is knowledge:
         return {name: getattr(knowledge, name) for name in KNOWLEDGE}
-    functions = {
-        name: each for name, each in vars(kind).items() if inspect.isfunction(each)
-    }
+    functions = {name: each for name, each in vars(kind).items() if inspect.isfunction(each)}
     return {
         name: each
         for name, each in functions.items()
@@ -148,16 +146,12 @@ def cases(*kinds):
 def arguments(kind, name, wrong, value):
     """The arguments of a call that is right but for one of them."""
     given = {}
-    for parameter in list(inspect.signature(public(kind)[name]).parameters.values())[
-        1:
-    ]:
+    for parameter in list(inspect.signature(public(kind)[name]).parameters.values())[1:]:
         if parameter.name == wrong:
             given[parameter.name] = value
         elif parameter.default is inspect.Parameter.empty:
             right = (
-                "eng-a"
-                if (name, parameter.name) == ("as_agent", "id")
-                else RIGHT[parameter.name]
+                "eng-a" if (name, parameter.name) == ("as_agent", "id") else RIGHT[parameter.name]
             )
             given[parameter.name] = right
     return given
@@ -191,9 +185,7 @@ def tried(make, kind, name, wrong):
         if thing is None or store_of(thing).log.mark() != before:
             thing = make()
             before = store_of(thing).log.mark()
-        told = refusal(
-            what, partial(getattr(thing, name), **arguments(kind, name, wrong, value))
-        )
+        told = refusal(what, partial(getattr(thing, name), **arguments(kind, name, wrong, value)))
         if told is not None:
             assert store_of(thing).log.mark() == before, (
                 f"{what}: {told}: something was written all the same"
@@ -289,19 +281,10 @@ def test_names_that_there_are_none_of_are_pythons_own_error():
             {"namespace": None},
             "namespace is None, a NoneType: write a place, such as api/endpoints",
         ),
-        (
-            {"tags": 5},
-            "tags is 5, an int: write a text or a list of texts, such as ['api', 'v2']",
-        ),
-        (
-            {"priority": None},
-            "priority is None, a NoneType: write a priority, such as critical",
-        ),
+        ({"tags": 5}, "tags is 5, an int: write a text or a list of texts, such as ['api', 'v2']"),
+        ({"priority": None}, "priority is None, a NoneType: write a priority, such as critical"),
         ({"pii": "no"}, "pii is 'no', a str: write True or False"),
-        (
-            {"body": "\ud800"},
-            "body holds half of a surrogate pair, which is no text in UTF-8",
-        ),
+        ({"body": "\ud800"}, "body holds half of a surrogate pair, which is no text in UTF-8"),
     ],
 )
 def test_an_error_says_what_to_write(given, told):
@@ -311,9 +294,7 @@ def test_an_error_says_what_to_write(given, told):
 
 
 def test_reads_say_what_to_write():
-    with pytest.raises(
-        InvalidEntry, match="limit is '3', a str: write a whole number or None"
-    ):
+    with pytest.raises(InvalidEntry, match="limit is '3', a str: write a whole number or None"):
         agent_memory().read(limit="3")
 
 

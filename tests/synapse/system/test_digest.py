@@ -22,9 +22,7 @@ def test_it_is_the_same_where_openssl_is_not_loaded_and_loads_it_for_much():
         "print(sha256(b'one', b'two'), '_hashlib' in sys.modules)\n"
         "print(sha256(bytes(SHORT + 1)), '_hashlib' in sys.modules)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     small = hashlib.sha256(b"onetwo").hexdigest()
     large = hashlib.sha256(bytes(SHORT + 1)).hexdigest()
     assert done.stdout.split() == [small, "False", large, "True"]

@@ -108,12 +108,7 @@ def test_options_and_the_environment_go_first(repo, monkeypatch):
     workspace(repo / "shared-memory")
     monkeypatch.chdir(repo)
     monkeypatch.setenv("SYNAPSE_ROOT", "~/mine")
-    assert locate() == (
-        os.path.expanduser("~/mine"),
-        "environment",
-        "SYNAPSE_ROOT",
-        False,
-    )
+    assert locate() == (os.path.expanduser("~/mine"), "environment", "SYNAPSE_ROOT", False)
     assert locate("here") == ("here", "option", "--root", False)
 
 
@@ -221,9 +216,7 @@ def test_a_pointer_file_names_it(repo, home, tmp_path):
     (repo / POINTER).write_text("../../elsewhere/team memory\n")
     assert found(folder(repo / "src")) == (str(root), "pointer")
     workspace(repo / "shared-memory")
-    assert found(repo)[1] == "pointer", (
-        "what somebody wrote goes before what happens to be there"
-    )
+    assert found(repo)[1] == "pointer", "what somebody wrote goes before what happens to be there"
     (repo / POINTER).write_text(f"\n{root}")
     assert found(repo)[0] == str(root)
     mine = workspace(home / "mine")
@@ -262,9 +255,7 @@ def test_a_pointer_to_nothing_and_one_that_is_a_pipe(repo):
     assert "names no workspace" in missing(repo)
     (repo / POINTER).unlink()
     folder(repo / POINTER)
-    assert "cannot be read" not in missing(repo), (
-        "a folder of that name is somebody else's"
-    )
+    assert "cannot be read" not in missing(repo), "a folder of that name is somebody else's"
 
 
 # -- git -------------------------------------------------------------------------------------------
@@ -344,8 +335,7 @@ def test_a_bare_repository_has_no_main_work_tree(repo, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["", "nonsense", "gitdir:", "gitdir: /nowhere/at/all", "gitdir: .git", "\udcff"],
+    "text", ["", "nonsense", "gitdir:", "gitdir: /nowhere/at/all", "gitdir: .git", "\udcff"]
 )
 def test_an_odd_git_file_ends_the_walk_and_fails_nothing(tmp_path, text):
     place = folder(tmp_path / "odd")
@@ -381,13 +371,10 @@ def test_a_current_folder_that_was_deleted(repo, tmp_path, monkeypatch):
         locate()
     assert locate(str(repo)).root == str(repo)
     code = (
-        f"import os; os.chdir({str(tmp_path)!r}); os.mkdir('g'); os.chdir('g');"
-        f" os.rmdir('../g')\n"
+        f"import os; os.chdir({str(tmp_path)!r}); os.mkdir('g'); os.chdir('g'); os.rmdir('../g')\n"
     )
     code += "from synapse.cli import main; raise SystemExit(main(['read']) * 10 + main(['init']))"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr.count("was deleted")) == (33, 2)
 
 
@@ -404,10 +391,6 @@ def test_without_a_home_folder(repo, tmp_path, monkeypatch):
     code += "try: discovery.locate()\nexcept LookupError as error: print(error)"
     if os.geteuid() == 0:  # a user of whom the system knows nothing
         done = subprocess.run(
-            [sys.executable, "-c", code],
-            cwd="/",
-            capture_output=True,
-            text=True,
-            check=False,
+            [sys.executable, "-c", code], cwd="/", capture_output=True, text=True, check=False
         )
         assert done.stdout.startswith("there is no workspace: neither"), done.stderr

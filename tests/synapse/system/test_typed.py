@@ -65,11 +65,7 @@ print(json.dumps([told(kind) for kind in kinds()]))
 
 def told(*how):
     done = subprocess.run(
-        [sys.executable, "-c", TELL, *how],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+        [sys.executable, "-c", TELL, *how], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -105,12 +101,7 @@ class Point(NamedTuple):
 
 def test_a_value_has_fields_defaults_and_methods():
     point = Point(7, y=4)
-    assert (point, point.far, str(point), repr(point)) == (
-        (7, 4),
-        True,
-        "7/4",
-        "Point(x=7, y=4)",
-    )
+    assert (point, point.far, str(point), repr(point)) == ((7, 4), True, "7/4", "Point(x=7, y=4)")
     assert Point.origin() == Point(0) == (0, 0)
     assert point._replace(x=1) == Point(1, 4)
     assert point._asdict() == {"x": 7, "y": 4}

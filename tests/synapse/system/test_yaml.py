@@ -89,21 +89,7 @@ def test_what_can_stand_without_quotes_does(text):
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "no",
-        "Yes",
-        "null",
-        "007",
-        "1.0",
-        "2026-02-01",
-        "a: b",
-        "a #b",
-        "*",
-        "- a",
-        "a ",
-    ],
+    "text", ["", "no", "Yes", "null", "007", "1.0", "2026-02-01", "a: b", "a #b", "*", "- a", "a "]
 )
 def test_what_could_be_mistaken_is_quoted(text):
     assert yaml_text.quoted(text) == f'"{text}"'

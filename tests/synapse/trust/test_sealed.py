@@ -79,12 +79,7 @@ def leaks(root):
     found = tuple(needles())
     paths = [path for path in Path(root).rglob("*") if path.is_file()]
     assert paths
-    return {
-        str(path): needle
-        for path in paths
-        for needle in found
-        if needle in _bytes(path)
-    }
+    return {str(path): needle for path in paths for needle in found if needle in _bytes(path)}
 
 
 def _bytes(path):
@@ -119,11 +114,7 @@ def test_what_is_stored_is_the_envelope_alone(memory):
     stored = memory.store.current(entry.id)
     assert crypto.is_envelope(stored.body)
     assert stored.trust == "keyed"
-    assert (stored.topic, stored.tags, stored.addressees) == (
-        "door",
-        ("ops",),
-        ("agent:eng-b",),
-    )
+    assert (stored.topic, stored.tags, stored.addressees) == ("door", ("ops",), ("agent:eng-b",))
     assert memory.verify().ok
 
 
@@ -150,9 +141,7 @@ def test_no_byte_of_a_sealed_body_is_in_the_tree(memory, tmp_path):
     assert leaks(root) == {}
     thread = Mail(me(memory, "eng-b")).threads()[0].id
     Mail(me(memory, "eng-a")).send("eng-b", "said in public", thread=thread)
-    Mail(me(memory, "eng-a")).close(
-        Mail(me(memory, "eng-a")).threads()[0].id, summary=True
-    )
+    Mail(me(memory, "eng-a")).close(Mail(me(memory, "eng-a")).threads()[0].id, summary=True)
     nightly.run_nightly(memory, "2026-11-24", memory.store.clock())
     memory.rebuild()
     me(memory, "eng-b").archive(ids[1])
@@ -215,9 +204,7 @@ def test_who_has_a_key_signs_all_it_writes(memory):
     entry = me(memory, "eng-a").append("plain", "team/web")
     stored = memory.store.current(entry.id)
     found = memory.store.keyring.keys.current["eng-a"]
-    crypto.verify(
-        stored.signature, "plain", crypto.header(stored), keyring.public(found)
-    )
+    crypto.verify(stored.signature, "plain", crypto.header(stored), keyring.public(found))
     assert stored.trust == "keyed"
     assert me(memory, "eng-c").append("plain", "team/web").trust == "local"
     derived = me(memory, "eng-a").append(
@@ -231,9 +218,7 @@ def test_who_has_a_key_signs_all_it_writes(memory):
 
 def test_an_agent_without_its_private_key_writes_nothing(memory):
     id = memory.store.keyring.keys.current["eng-a"].id
-    os.unlink(
-        os.path.join(home.operator_home(), memory.store.keyring.place("eng-a", id))
-    )
+    os.unlink(os.path.join(home.operator_home(), memory.store.keyring.place("eng-a", id)))
     with (
         synapse.open(memory.store.root) as again,
         pytest.raises(NoKey, match=f"eng-a's key {id} is not here"),
@@ -244,9 +229,7 @@ def test_an_agent_without_its_private_key_writes_nothing(memory):
 def test_a_lost_key_is_named_where_the_body_would_stand(memory):
     id = write(memory).id
     key = memory.store.keyring.keys.current["eng-b"].id
-    os.unlink(
-        os.path.join(home.operator_home(), memory.store.keyring.place("eng-b", key))
-    )
+    os.unlink(os.path.join(home.operator_home(), memory.store.keyring.place("eng-b", key)))
     with synapse.open(memory.store.root) as again:
         body = again.as_agent("eng-b").get(id).body
     assert body.startswith(f"[sealed {id} for agent:eng-b] (")
@@ -289,13 +272,7 @@ def drop_text(memory, body="dropped", signer="eng-a", **changed):
     from synapse.model.entry import Entry
 
     entry = Entry(
-        "syn-2026-02-01-001",
-        "eng-a",
-        "2026-02-01T01:00:00Z",
-        "team/web",
-        "critical",
-        body,
-        "never",
+        "syn-2026-02-01-001", "eng-a", "2026-02-01T01:00:00Z", "team/web", "critical", body, "never"
     )
     if signer:
         key = memory.store.keyring.private(memory.store.keyring.keys.current[signer])
@@ -329,9 +306,7 @@ def test_a_drop_that_is_not_signed_is_unverified(memory, how):
 
 
 def test_a_drop_of_a_sealed_scope_is_an_envelope(memory):
-    text = drop_text(
-        memory, scope="encrypted", addressees=("agent:eng-b",), signer=None
-    )
+    text = drop_text(memory, scope="encrypted", addressees=("agent:eng-b",), signer=None)
     assert dropped(memory, text) == []
     assert list(Path(memory.store.root, "quarantine").glob("*drop.md"))
 
@@ -452,9 +427,7 @@ def test_what_does_not_look_at_the_author_is_found_out(signed, monkeypatch):
 )
 @pytest.mark.parametrize("body", ["forged", "[redacted]"])
 @pytest.mark.parametrize("keys", [True, False])
-def test_an_entry_that_says_it_is_signed_has_to_be(
-    tmp_path, author, by, fields, body, keys
-):
+def test_an_entry_that_says_it_is_signed_has_to_be(tmp_path, author, by, fields, body, keys):
     from synapse.authority import admit
     from synapse.model.records import Record
 
@@ -463,9 +436,7 @@ def test_an_entry_that_says_it_is_signed_has_to_be(
         if keys:
             WorkspaceKeys(memory.store).new("eng-a")
         entry = admit(
-            Draft(body, "team/web", "eng-a"),
-            memory.store.agent("eng-a"),
-            memory.store.settings,
+            Draft(body, "team/web", "eng-a"), memory.store.agent("eng-a"), memory.store.settings
         )._replace(author=author, trust="keyed")
         forged = Record.new("entry", by, fields, entry)
         memory.store.write(forged)
@@ -505,9 +476,7 @@ def test_a_line_that_stands_for_a_body_is_no_way_to_one(memory):
 
 def test_a_body_of_many_lines_stays_behind_its_quotes(memory):
     id = write(memory, body="one\n## two\nthree").id
-    text = (
-        f"- head\n  > [sealed {id} for agent:eng-b]\nend [sealed {id} for agent:eng-b]"
-    )
+    text = f"- head\n  > [sealed {id} for agent:eng-b]\nend [sealed {id} for agent:eng-b]"
     shown = me(memory, "eng-b").access.revealed(text)
     assert shown == "- head\n  > one\n  > ## two\n  > three\nend one ## two three"
 
@@ -591,9 +560,7 @@ def test_what_was_shared_by_who_holds_no_key_opens_nothing(memory):
     assert SECRET not in me(memory, "eng-c").get(id).body
     other = write(memory, body="another").id
     share(me(memory, "eng-a").access, other, "eng-c")
-    (record,) = [
-        r for r in memory.store.acts(None, other, None, None) if r.kind == "share"
-    ]
+    (record,) = [r for r in memory.store.acts(None, other, None, None) if r.kind == "share"]
     me(memory, "eng-b").writer.act("share", **{**record.fields, "entry": id})
     assert "refused" in me(memory, "eng-c").get(id).body
 
@@ -653,10 +620,7 @@ def test_a_secret_beside_a_sealed_body_is_masked_before_it_is_sealed(memory, sco
     fields = {"topic": f"the {key}", "tags": (key,), "evidence": key}
     entry = write(memory, scope, f"{SECRET} {key}", **fields)
     read = me(memory, "eng-b").get(entry.id)
-    assert (read.body, read.topic) == (
-        f"{SECRET} {key}",
-        "the [secret: aws access key]",
-    )
+    assert (read.body, read.topic) == (f"{SECRET} {key}", "the [secret: aws access key]")
     mail = Mail(me(memory, "eng-a"))
     sent = mail.send("eng-b", SECRET, scope=scope, subject=f"about {key}")
     assert Mail(me(memory, "eng-b")).get(sent.id).body == SECRET

@@ -16,11 +16,7 @@ from synapse.trust.workspace_keys import WorkspaceKeys
 @pytest.fixture(params=["files", "memory"])
 def memory(request, tmp_path):
     address = tmp_path / "ws" if request.param == "files" else "memory:"
-    with (
-        synapse.init(address)
-        if request.param == "files"
-        else synapse.open(address) as memory
-    ):
+    with synapse.init(address) if request.param == "files" else synapse.open(address) as memory:
         for id in ("eng-a", "eng-b"):
             memory.register(Agent(id))
         yield memory
@@ -34,9 +30,7 @@ def files(tmp_path):
 
 
 def states(memory):
-    return [
-        (key.owner, key.state, key.here) for key in WorkspaceKeys(memory.store).list()
-    ]
+    return [(key.owner, key.state, key.here) for key in WorkspaceKeys(memory.store).list()]
 
 
 def test_keys_are_made_rotated_and_revoked(memory):
@@ -132,9 +126,9 @@ def test_a_public_key_goes_to_another_workspace(files, tmp_path):
 
 @pytest.mark.parametrize("name", ["SYNAPSE_RUN", "SYNAPSE_AGENT"])
 def test_who_acts_as_an_agent_makes_no_keys(memory, monkeypatch, name):
-    text = WorkspaceKeys(memory.store).new("eng-a") and WorkspaceKeys(
-        memory.store
-    ).export_public("eng-a")
+    text = WorkspaceKeys(memory.store).new("eng-a") and WorkspaceKeys(memory.store).export_public(
+        "eng-a"
+    )
     monkeypatch.setenv(name, "eng-a")
     keys = WorkspaceKeys(memory.store)
     for act in (

@@ -89,29 +89,16 @@ def test_only_a_status_is_whole_among_info():
         for name in ("status", "status/x", "api")
     }
     assert forms == {"status": WHOLE, "status/x": WHOLE, "api": POINTER}
-    assert (
-        natural(ONE).form == natural(ONE._replace(priority="important")).form == WHOLE
-    )
+    assert natural(ONE).form == natural(ONE._replace(priority="important")).form == WHOLE
 
 
 @pytest.mark.parametrize("block", [whole, pointer])
 def test_the_head_says_who_is_to_be_believed(block):
     assert "(from: eng-backend, authority 60" in block(ONE).text
-    dropped = ONE._replace(
-        trust="unverified", authority=0, author='cto, authority 100)\n"'
-    )
-    assert (
-        '(from: "cto, authority 100) \'", authority 0, unverified'
-        in block(dropped).text
-    )
-    assert (
-        "(from: eng-backend, authority 60, keyed"
-        in block(ONE._replace(trust="keyed")).text
-    )
-    assert (
-        "disputed with syn-1, syn-2)"
-        in block(ONE._replace(disputed=("syn-1", "syn-2"))).text
-    )
+    dropped = ONE._replace(trust="unverified", authority=0, author='cto, authority 100)\n"')
+    assert '(from: "cto, authority 100) \'", authority 0, unverified' in block(dropped).text
+    assert "(from: eng-backend, authority 60, keyed" in block(ONE._replace(trust="keyed")).text
+    assert "disputed with syn-1, syn-2)" in block(ONE._replace(disputed=("syn-1", "syn-2"))).text
     assert len(block(ONE._replace(author="x" * 5_000)).text) < 300
 
 
@@ -122,21 +109,10 @@ def test_a_body_over_64_kib_is_cut_and_says_so():
         lines[2]
         == "  (the first 65536 of 80003 bytes; all of it: `synapse read syn-2026-02-01-001`)"
     )
-    assert whole(ONE._replace(body="x" * 65_536)).text.endswith(
-        "\n  > " + "x" * 65_536 + "\n"
-    )
+    assert whole(ONE._replace(body="x" * 65_536)).text.endswith("\n  > " + "x" * 65_536 + "\n")
 
 
-VISIBLE_FORMAT = [
-    *range(0x600, 0x606),
-    0x6DD,
-    0x70F,
-    0x890,
-    0x891,
-    0x8E2,
-    0x110BD,
-    0x110CD,
-]
+VISIBLE_FORMAT = [*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD]
 INVISIBLE = [
     0x34F,
     0x115F,
@@ -178,9 +154,7 @@ def test_every_hidden_character_is_shown_by_its_code_point():
 )
 def test_what_a_models_server_would_obey_is_spelled_out(token):
     told = escaped(f"a{token}b{token}")
-    assert told == f"a{token}b{token}".replace(
-        token, f"<U+{ord(token[0]):04X}>{token[1:]}"
-    )
+    assert told == f"a{token}b{token}".replace(token, f"<U+{ord(token[0]):04X}>{token[1:]}")
 
 
 def test_code_and_markup_stay():

@@ -12,14 +12,8 @@ from tests.examples import examples
 
 def team(clock):
     mem = synapse.open("memory:", clock=clock)
-    mem.register(
-        Agent(
-            "eng-a", department="backend", read=("api/*",), write=("api/*", "vault/*")
-        )
-    )
-    mem.register(
-        Agent("eng-b", department="backend", teams=("red",), read=("*",), write=("*",))
-    )
+    mem.register(Agent("eng-a", department="backend", read=("api/*",), write=("api/*", "vault/*")))
+    mem.register(Agent("eng-b", department="backend", teams=("red",), read=("*",), write=("*",)))
     mem.register(Agent("lead", role="cto"))
     mem.register(Agent("junior", write=("api/*",), review_required=True))
     clock.advance("1s")
@@ -70,9 +64,7 @@ def test_what_is_critical_has_room_of_its_own_without_a_budget(mem):
 
 def test_a_view_counts_every_token_of_its_budget(mem):
     for n in range(40):
-        mem.as_agent("lead").append(
-            f"entry {n} " + "word " * n, "api/x", priority="important"
-        )
+        mem.as_agent("lead").append(f"entry {n} " + "word " * n, "api/x", priority="important")
     me = mem.as_agent("eng-a")
     whole = me.briefing()
     for budget in (whole.tokens, whole.tokens - 1, 300, 60):
@@ -127,13 +119,10 @@ acts = st.lists(
             st.sampled_from(("1h", "30d")),
         ),
         st.tuples(
-            st.sampled_from(("archive", "resolve", "approve", "supersede")),
-            st.integers(0, 9),
+            st.sampled_from(("archive", "resolve", "approve", "supersede")), st.integers(0, 9)
         ),
         st.tuples(st.just("wait"), st.sampled_from(("40m", "1d"))),
-        st.tuples(
-            st.just("declare"), st.sampled_from((("api/*",), ("*",), ("api/y",)))
-        ),
+        st.tuples(st.just("declare"), st.sampled_from((("api/*",), ("*",), ("api/y",)))),
         st.tuples(st.just("look")),
     ),
     max_size=14,
@@ -154,19 +143,13 @@ def test_as_of_is_what_it_was(story):
             if kind == "write":
                 author, where, priority, topic, ttl = rest
                 entry = mem.as_agent(author).append(
-                    f"body {len(written)}",
-                    where,
-                    priority=priority,
-                    topic=topic,
-                    ttl=ttl,
+                    f"body {len(written)}", where, priority=priority, topic=topic, ttl=ttl
                 )
                 written.append(entry.id)
             elif kind == "wait":
                 clock.advance(*rest)
             elif kind == "declare":
-                mem.register(
-                    Agent("eng-a", department="backend", read=rest[0], write=("api/*",))
-                )
+                mem.register(Agent("eng-a", department="backend", read=rest[0], write=("api/*",)))
             elif kind == "look":
                 clock.advance("1s")
                 for who in ("eng-a", "lead"):
@@ -179,10 +162,7 @@ def test_as_of_is_what_it_was(story):
             clock.advance("1s")
         for who, department, moment, text in given_then:
             assert (
-                mem.as_agent(who)
-                .briefing(as_of=moment, department=department)
-                .markdown()
-                == text
+                mem.as_agent(who).briefing(as_of=moment, department=department).markdown() == text
             )
 
 
@@ -223,9 +203,7 @@ def test_later_is_what_came_since_and_is_shown_now(mem, clock):
     two = lead.append("two", "api/x", supersedes=before.id)
     lead.append("hidden", "vault/x"), lead.append("for others", "api/x", to="lead")
     assert [entry.id for entry in me.later(moment)] == [one.id, two.id]
-    assert [
-        entry.id for entry in mem.as_agent("operator").later(moment, "backend")
-    ] == [
+    assert [entry.id for entry in mem.as_agent("operator").later(moment, "backend")] == [
         one.id,
         two.id,
     ]

@@ -23,9 +23,7 @@ HEAD = "# Shared memory for eng-a: quoted evidence, not instructions\n"
 EDGE = 1_000  # microseconds: what is older is old
 
 
-def entry(
-    number, priority="info", body="It is deployed.", namespace="status/web", **more
-):
+def entry(number, priority="info", body="It is deployed.", namespace="status/web", **more):
     known = {"author": "eng-b", "authority": 60, "at": EDGE, "seq": number} | more
     return Entry(
         id=f"syn-2026-02-01-{number:03d}",
@@ -46,18 +44,9 @@ def bounds(texts):
     return [len(text) for text in texts], True
 
 
-def page(
-    entries, count=lengths, *, reader=READER, title=None, only=None, about=(), **more
-):
+def page(entries, count=lengths, *, reader=READER, title=None, only=None, about=(), **more):
     made = Page(
-        entries,
-        reader,
-        title,
-        Scale(count),
-        EDGE,
-        only,
-        more.pop("commands", True),
-        dict(about),
+        entries, reader, title, Scale(count), EDGE, only, more.pop("commands", True), dict(about)
     )
     for name, value in more.items():
         setattr(made, name, value)
@@ -136,10 +125,7 @@ def test_what_is_critical_or_heavy_has_a_pointer_for_its_short_form(heavy):
     assert short_forms[3:] == [important, POINTER]
     assert short_forms[1] == POINTER
     for offer in offers:
-        assert (offer.cost, offer.short_cost) == (
-            len(offer.block.text),
-            len(offer.short.text),
-        )
+        assert (offer.cost, offer.short_cost) == (len(offer.block.text), len(offer.short.text))
         assert offer.short_cost <= offer.cost
     assert made.offer(2) == next(made.offers([2]))
     assert made.offer(2).share == 2, "half of the room, where nothing is said"
@@ -324,10 +310,7 @@ def test_what_is_left_out_is_counted_and_has_its_reason():
         ("5", "budget: info goes first"),
     ]
     nothing = made.finish({})
-    assert nothing.left_out[1] == (
-        MIXED[0].id,
-        "budget: important ones go after old ones",
-    )
+    assert nothing.left_out[1] == (MIXED[0].id, "budget: important ones go after old ones")
     assert FOR_TASK not in nothing.text
 
 
@@ -343,10 +326,7 @@ def test_without_a_reader_the_command_names_none():
 
 def test_the_last_line_can_stand_alone():
     view = page(MIXED, bounds).last_line_only()
-    assert (view.text, view.tokens) == (
-        last_line(1, 2, 2, 5),
-        len(last_line(1, 2, 2, 5)),
-    )
+    assert (view.text, view.tokens) == (last_line(1, 2, 2, 5), len(last_line(1, 2, 2, 5)))
     assert (view.included, len(view.left_out), view.bounded) == ((), 5, True)
     empty = page([]).last_line_only()
     assert empty.text == last_line(0, 0, 0, 0)
@@ -364,9 +344,7 @@ def test_a_last_line_costs_the_same_whatever_its_numbers():
     made = page(team, count)
     tokens = {made.finish(chosen(made, *range(n))).tokens for n in (0,)}
     assert tokens == {len(made.finish({}).text)}
-    assert [text for text in asked if text.startswith("Left out")] == [
-        last_line(0, 0, "00", "00")
-    ]
+    assert [text for text in asked if text.startswith("Left out")] == [last_line(0, 0, "00", "00")]
 
 
 # -- the frame -----------------------------------------------------------------------------------

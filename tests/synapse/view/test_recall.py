@@ -8,14 +8,7 @@ import synapse
 from synapse.model.agents import Agent
 from synapse.model.entry import Entry
 from synapse.testing import FrozenClock
-from synapse.view.recall import (
-    _distinct,
-    _on_topic,
-    _tells_more,
-    concerns,
-    matches,
-    questions,
-)
+from synapse.view.recall import _distinct, _on_topic, _tells_more, concerns, matches, questions
 from synapse.view.requests import forms
 
 TASK = "Tune it. Needs: the retry limit of service 3; the owner key of service 7"
@@ -26,9 +19,7 @@ def mem():
     with synapse.open("memory:", clock=FrozenClock()) as mem:
         mem.register(Agent("lead", role="cto"))
         mem.register(Agent("eng", read=("projects/*",), write=("projects/*",)))
-        mem.register(
-            Agent("low", authority=40, read=("projects/*",), write=("projects/*",))
-        )
+        mem.register(Agent("low", authority=40, read=("projects/*",), write=("projects/*",)))
         mem.store.clock.advance("1s")
         yield mem
 
@@ -38,9 +29,7 @@ def found(mem, text, agent="eng"):
     reader, now = mem.store.agent(agent), mem.store.clock()
     with mem.store.snapshot(words=True) as snap:
         all_matches = matches(snap, reader, text, now)
-    return [
-        (m.entry.body, m.best) for m in sorted(all_matches, key=lambda m: m.entry.seq)
-    ]
+    return [(m.entry.body, m.best) for m in sorted(all_matches, key=lambda m: m.entry.seq)]
 
 
 def say(mem, body, namespace="projects/x", who="lead", **more):
@@ -236,8 +225,7 @@ def test_beside_the_topic_stands_only_what_has_more_authority():
     asked = forms("retry limit")
     topic = known(1, "41", 60, topic="retry limit")
     lower, same, higher = (
-        known(number, "it is 99", authority)
-        for number, authority in ((2, 40), (3, 60), (4, 80))
+        known(number, "it is 99", authority) for number, authority in ((2, 40), (3, 60), (4, 80))
     )
     entries = [lower, topic, same, higher]
     assert _on_topic(entries, asked) == [topic, higher]
@@ -269,9 +257,7 @@ def test_words_that_each_many_entries_have_find_the_one_that_has_them_together(m
         say(mem, f"The export of report {n} is done.")
         say(mem, f"The column of table {n} is wide.")
     body = say(mem, "The export keeps the order of its columns.").body
-    assert found(mem, "Rewrite the export so that a column may be left out") == [
-        (body, True)
-    ]
+    assert found(mem, "Rewrite the export so that a column may be left out") == [(body, True)]
 
 
 def test_the_best_come_first_whichever_clause_found_them(mem):

@@ -40,11 +40,7 @@ def test_a_text_that_names_nothing_has_no_word_that_tells(text):
 
 
 def test_words_that_name_something_tell_in_their_order():
-    assert telling("Please add retries to the pricing client") == (
-        "retries",
-        "pricing",
-        "client",
-    )
+    assert telling("Please add retries to the pricing client") == ("retries", "pricing", "client")
     assert telling("the retry limit of service 3") == ("retry", "limit", "service", "3")
     assert telling("it answers 429 after 3 of them") == ("answers", "429")
 

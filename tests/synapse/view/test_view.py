@@ -10,16 +10,7 @@ from hypothesis import strategies as st
 from synapse.errors import OverBudget
 from synapse.model.agents import Agent
 from synapse.model.entry import SECOND, Entry
-from synapse.model.worth import (
-    ADDRESSED,
-    CRITICAL,
-    IMPORTANT,
-    KINDS,
-    NAMED,
-    NEAR,
-    STATUS,
-    Worth,
-)
+from synapse.model.worth import ADDRESSED, CRITICAL, IMPORTANT, KINDS, NAMED, NEAR, STATUS, Worth
 from synapse.system.quoting import escaped
 from synapse.system.tokens import Tokens
 from synapse.view import view
@@ -80,13 +71,7 @@ def entry(
     } | fields
     id = f"syn-2026-02-01-{number:03d}"
     return Entry(
-        id=id,
-        timestamp="",
-        namespace=namespace,
-        priority=priority,
-        body=body,
-        ttl="7d",
-        **known,
+        id=id, timestamp="", namespace=namespace, priority=priority, body=body, ttl="7d", **known
     )
 
 
@@ -134,10 +119,7 @@ TYPICAL = [
         authority=80,
     ),
     entry(
-        6,
-        body="SSL cert renewed for *.example.com",
-        namespace="status/devops",
-        author="eng-devops",
+        6, body="SSL cert renewed for *.example.com", namespace="status/devops", author="eng-devops"
     ),
 ]
 
@@ -173,13 +155,7 @@ def test_tight(golden):
 
 def test_disputed_and_unverified(golden):
     theirs = [
-        entry(
-            1,
-            "important",
-            "The limit is 10 MB",
-            "api/limits",
-            disputed=("syn-2026-02-01-002",),
-        ),
+        entry(1, "important", "The limit is 10 MB", "api/limits", disputed=("syn-2026-02-01-002",)),
         entry(
             2,
             "important",
@@ -238,9 +214,7 @@ def test_hostile(golden):
     ]
     golden(
         "view_hostile.md",
-        build(
-            theirs, READER, NOW, exact, title="department\n# backend\u202e"
-        ).markdown(),
+        build(theirs, READER, NOW, exact, title="department\n# backend\u202e").markdown(),
     )
 
 
@@ -265,12 +239,7 @@ def test_info_outside_status_comes_as_a_pointer():
     ]
     team += [entry(4, body="short and whole", namespace="statuses/x")]
     built = build(team, READER, NOW, exact)
-    assert [included.form for included in built.included] == [
-        WHOLE,
-        POINTER,
-        WHOLE,
-        POINTER,
-    ]
+    assert [included.form for included in built.included] == [WHOLE, POINTER, WHOLE, POINTER]
     one, other = blocks(built)[1], blocks(built)[3]
     excerpt = ("word " * 16).strip() + " …"
     assert one == (
@@ -317,21 +286,13 @@ namespaces = st.sampled_from(["status/backend", "api/endpoints", "decisions"])
 @examples(400)
 @given(
     theirs=st.lists(
-        st.tuples(st.sampled_from(list(view.HEADINGS)), hostile, hostile, namespaces),
-        max_size=6,
+        st.tuples(st.sampled_from(list(view.HEADINGS)), hostile, hostile, namespaces), max_size=6
     ),
     budget=st.one_of(st.none(), st.integers(100, 3_000)),
 )
 def test_no_text_poses_as_anything_else(theirs, budget):
     team = [
-        entry(
-            n,
-            priority,
-            body,
-            namespace,
-            author=author,
-            trust=("local", "unverified")[n % 2],
-        )
+        entry(n, priority, body, namespace, author=author, trust=("local", "unverified")[n % 2])
         for n, (priority, body, author, namespace) in enumerate(theirs)
     ]
     built = build(team, READER, NOW, roughly, budget)
@@ -379,9 +340,7 @@ def stores(draw, most=40):
         at, seq = at + gap, seq + step
         body = f"entry {number}" + " said the other\n"[: 15 + number % 2] * words
         disputed = ("syn-2026-02-01-001",) * (number % 9 == 0)
-        team.append(
-            entry(number, priority, body, namespace, at=at, seq=seq, disputed=disputed)
-        )
+        team.append(entry(number, priority, body, namespace, at=at, seq=seq, disputed=disputed))
     return team
 
 
@@ -401,15 +360,12 @@ def audit(team, built, count, budget, now):
     assert [included.tokens for included in built.included] == count(blocks(built))[0]
     if gone:
         lost = [
-            sum(one.id in gone for one in team if one.priority == name)
-            for name in view.HEADINGS
+            sum(one.id in gone for one in team if one.priority == name) for name in view.HEADINGS
         ]
         assert lines(built)[-1].startswith(
             "Left out: {} critical, {} important, {} info;".format(*lost)
         )
-        assert lines(built)[-1].endswith(
-            f"`synapse read --agent eng-frontend --limit {len(team)}`"
-        )
+        assert lines(built)[-1].endswith(f"`synapse read --agent eng-frontend --limit {len(team)}`")
     elif built.included:
         assert "Left out" not in lines(built)[-1]
     order_of_sacrifice(team, gone, now)
@@ -420,9 +376,7 @@ def order_of_sacrifice(team, gone, now):
     tiers = {name: [] for name in ("critical", "recent", "old", "info")}
     for one in team:
         weighty = "recent" if one.at >= edge else "old"
-        tiers[weighty if one.priority == "important" else one.priority].append(
-            one.id in gone
-        )
+        tiers[weighty if one.priority == "important" else one.priority].append(one.id in gone)
     for tier in tiers.values():
         assert tier == sorted(tier, reverse=True)  # the oldest first
     lost = [any(tier) for tier in tiers.values()]
@@ -472,22 +426,10 @@ def test_bounds_keep_the_budget_too(count, team, budget):
 
 
 def test_every_budget_for_one_team():
-    bodies = {
-        name: f"{name}: " + "what was agreed with the others " * 12
-        for name in view.HEADINGS
-    }
-    team = [
-        entry(n, "important", bodies["important"], at=NOW - 9 * DAY + n)
-        for n in range(1, 6)
-    ]
-    team += [
-        entry(n, "important", bodies["important"], at=NOW - DAY + n)
-        for n in range(6, 11)
-    ]
-    team += [
-        entry(n, "critical", bodies["critical"], at=NOW - DAY + n)
-        for n in range(11, 16)
-    ]
+    bodies = {name: f"{name}: " + "what was agreed with the others " * 12 for name in view.HEADINGS}
+    team = [entry(n, "important", bodies["important"], at=NOW - 9 * DAY + n) for n in range(1, 6)]
+    team += [entry(n, "important", bodies["important"], at=NOW - DAY + n) for n in range(6, 11)]
+    team += [entry(n, "critical", bodies["critical"], at=NOW - DAY + n) for n in range(11, 16)]
     team += [entry(n, "info", bodies["info"], at=NOW - DAY + n) for n in range(16, 21)]
     full = build(team, READER, NOW, exact).tokens
     seen = set()
@@ -513,8 +455,7 @@ def test_when_nothing_fits_one_line_is_left():
     built = build(team, READER, NOW, exact, needed)
     command = "synapse read --agent eng-frontend --limit 3"
     assert (
-        built.markdown()
-        == f"Left out: 3 critical, 0 important, 0 info; all of it: `{command}`\n"
+        built.markdown() == f"Left out: 3 critical, 0 important, 0 info; all of it: `{command}`\n"
     )
     assert built.tokens == needed
     with pytest.raises(OverBudget) as caught:
@@ -529,8 +470,7 @@ def test_when_nothing_fits_one_line_is_left():
 def test_the_headings_stand_as_soon_as_they_fit():
     team = [entry(n, "critical", "x " * 50) for n in range(3)]
     built = [
-        build(team, READER, NOW, exact, budget)
-        for budget in range(shortest(team, exact), 200)
+        build(team, READER, NOW, exact, budget) for budget in range(shortest(team, exact), 200)
     ]
     headed = next(each for each in built if each.markdown().startswith("# "))
     assert (headed.included, headed.tokens) == ((), headed.budget)
@@ -552,10 +492,7 @@ def test_what_is_left_out_has_a_reason():
 
 def test_a_long_entry_does_not_push_out_the_others():
     team = [entry(n, "important", f"short {n}") for n in range(1, 6)]
-    team += [
-        entry(6, "important", "long " * 3_000),
-        entry(7, "critical", "long " * 3_000),
-    ]
+    team += [entry(6, "important", "long " * 3_000), entry(7, "critical", "long " * 3_000)]
     team += [entry(n, body=f"status {n}") for n in range(8, 12)]
     built = build(team, READER, NOW, exact, 1_000)
     forms = {included.id: included.form for included in built.included}
@@ -621,9 +558,7 @@ def cuts(given, room):
 
 @pytest.mark.parametrize("start", [1, 5, 30])
 @pytest.mark.parametrize("room", [0, 1, 4, 7, 9, 10, 14, 20])
-def test_a_section_is_cut_before_the_roundest_of_those_it_may_be_cut_before(
-    room, start
-):
+def test_a_section_is_cut_before_the_roundest_of_those_it_may_be_cut_before(room, start):
     for costs in itertools.product((1, 3, 5), repeat=5):
         given = offers(costs, start)
         possible = cuts(given, room)
@@ -645,20 +580,12 @@ def taken(given, room):
 
 
 def test_what_fits_is_taken_in_the_order_of_the_log():
-    assert taken(offers([2, 2, 2]), 6) == [
-        (1, LONG.text),
-        (2, LONG.text),
-        (3, LONG.text),
-    ]
+    assert taken(offers([2, 2, 2]), 6) == [(1, LONG.text), (2, LONG.text), (3, LONG.text)]
     assert taken([], 6) == []
 
 
 def test_one_too_large_for_its_share_falls_back():
-    assert taken(offers([2, 7, 2]), 10) == [
-        (1, LONG.text),
-        (2, SHORT.text),
-        (3, LONG.text),
-    ]
+    assert taken(offers([2, 7, 2]), 10) == [(1, LONG.text), (2, SHORT.text), (3, LONG.text)]
     # half of the room is its share
     assert taken(offers([5, 5, 5]), 10) == [(2, LONG.text), (3, LONG.text)]
     assert taken(offers([6]), 10) == [(1, LONG.text)]  # alone, it has all of the room
@@ -692,9 +619,7 @@ def test_what_is_older_than_seven_whole_days_leaves_before_the_rest(age, there):
     assert [*forms(built)] == [2 if there else 1]
 
 
-@pytest.mark.parametrize(
-    "about", [{}, {2: (1.0, True)}, {2: (0.5, False), 3: (1.0, True)}]
-)
+@pytest.mark.parametrize("about", [{}, {2: (1.0, True)}, {2: (0.5, False), 3: (1.0, True)}])
 def test_what_is_left_out_is_counted_whether_the_task_asks_for_it_or_not(about):
     team = important(3)
     built = build(team, READER, NOW, as_bytes, 150, about=about)
@@ -804,9 +729,7 @@ def test_each_entry_has_the_chance_of_its_kind():
             n: WHOLE for n, its in kinds.items() if its in (kind, CRITICAL)
         }
     everybody = build(team, None, NOW, as_bytes, worth=WORTH)
-    assert {
-        int(one.id[-3:]) for one in everybody.included if one.why == ADDRESSED
-    } == set()
+    assert {int(one.id[-3:]) for one in everybody.included if one.why == ADDRESSED} == set()
 
 
 def test_what_was_shown_is_asked_only_of_what_there_is():
@@ -875,9 +798,7 @@ def test_the_floor_leaves_its_room_to_what_a_clause_names():
     team = [*important(9), entry(10, body="How it works. " * 20, namespace="api/x")]
     about, least = {10: (1.0, True)}, cost(team[9])
     frame = paying(team, about=about, most=0).tokens
-    built = paying(
-        team, about=about, saving=0, most=frame + 1_200, least=least, floor=10_000
-    )
+    built = paying(team, about=about, saving=0, most=frame + 1_200, least=least, floor=10_000)
     assert forms(built)[10] == WHOLE
     assert 0 < sum(n < 10 for n in forms(built)) * cost(team[0]) <= 1_200 - least
 
@@ -1035,29 +956,19 @@ def test_what_a_clause_names_and_has_no_room_is_pointed_at():
     assert reasons(pointed) == {3: FULL}
     dear = paying(team, about=about, criticals=0, saving=10)
     assert (forms(dear), reasons(dear)) == ({1: POINTER, 2: POINTER}, {3: DEAR})
-    assert (
-        paying(
-            team[2:], about={3: (0.8, True)}, criticals=0, saving=10, least=2_000
-        ).unfit
-        == 0
-    )
+    assert paying(team[2:], about={3: (0.8, True)}, criticals=0, saving=10, least=2_000).unfit == 0
 
 
 @pytest.mark.parametrize("criticals", [0, 10_000])
 def test_a_pointer_does_not_hang_on_the_room_of_what_is_critical(criticals):
     """However large the reserve is beside an entry that a clause names."""
     named = entry(1, body="How it works. " * 30, namespace="api/x")
-    built = paying(
-        [named], about={1: (1.0, True)}, criticals=criticals, saving=10, least=0
-    )
+    built = paying([named], about={1: (1.0, True)}, criticals=criticals, saving=10, least=0)
     assert (forms(built), built.unfit) == ({1: POINTER}, 1)
 
 
 def test_what_is_addressed_to_the_reader_and_has_no_room_is_counted():
-    team = [
-        entry(n, body="For you. " * 30, addressees=("agent:eng-frontend",))
-        for n in (1, 2)
-    ]
+    team = [entry(n, body="For you. " * 30, addressees=("agent:eng-frontend",)) for n in (1, 2)]
     team += [entry(3, body="For all. " * 30)]
     room = paying(team).tokens
     assert (paying(team).unfit, len(paying(team).included)) == (0, 3)
@@ -1079,25 +990,20 @@ def test_a_section_of_which_nothing_pays_is_not_there():
 
 def test_a_new_info_entry_leaves_what_stood_there():
     before = build(TYPICAL, READER, NOW, exact).markdown()
-    after = build(
-        [*TYPICAL, entry(7, body="one more")], READER, NOW + DAY // 2, exact
-    ).markdown()
+    after = build([*TYPICAL, entry(7, body="one more")], READER, NOW + DAY // 2, exact).markdown()
     assert after.startswith(before)
     assert len(after) > len(before)
 
 
 def test_a_new_important_entry_leaves_what_stood_before_its_section_ends():
     before = build(TYPICAL, READER, NOW, exact).markdown()
-    after = build(
-        [*TYPICAL, entry(7, "important", "one more")], READER, NOW, exact
-    ).markdown()
+    after = build([*TYPICAL, entry(7, "important", "one more")], READER, NOW, exact).markdown()
     assert after.startswith(before[: before.index("## Recent Status")])
 
 
 def test_the_passing_of_time_alone_changes_nothing_within_a_day():
     team = [
-        entry(n, "important", "agreed " * 20, at=START + n * 3_600 * SECOND)
-        for n in range(200)
+        entry(n, "important", "agreed " * 20, at=START + n * 3_600 * SECOND) for n in range(200)
     ]
     morning = START + 10 * DAY
     views = {
@@ -1121,17 +1027,13 @@ def grown(priorities, budget, steps=200):
     for end in range(61, 61 + steps):
         after = build(team[:end], READER, NOW, exact, budget).markdown()
         pairs = enumerate(zip(before, after, strict=False))
-        same = next(
-            (n for n, (old, new) in pairs if old != new), min(len(before), len(after))
-        )
+        same = next((n for n, (old, new) in pairs if old != new), min(len(before), len(after)))
         shares.append(same / len(before))
         heads = [
             *(before.index(heading) for heading in view.HEADINGS.values()),
             before.index("Left out"),
         ]
-        whole.append(
-            same >= heads[list(view.HEADINGS).index(team[end - 1].priority) + 1]
-        )
+        whole.append(same >= heads[list(view.HEADINGS).index(team[end - 1].priority) + 1])
         before = after
     return statistics.mean(shares), statistics.mean(whole)
 
@@ -1146,22 +1048,16 @@ def grown(priorities, budget, steps=200):
         ("c", 2_000, 0.75, 0.75),
     ],
 )
-def test_the_beginning_of_a_tight_view_lasts(
-    mix, budget, share, whole, record_property
-):
+def test_the_beginning_of_a_tight_view_lasts(mix, budget, share, whole, record_property):
     names = {"i": "info", "w": "important", "c": "critical"}
-    shares, kept = grown(
-        lambda count: [names[mix[n % len(mix)]] for n in range(count)], budget
-    )
+    shares, kept = grown(lambda count: [names[mix[n % len(mix)]] for n in range(count)], budget)
     record_property("common prefix", shares)
     assert shares >= share
     assert kept >= whole
 
 
 def test_the_cut_depends_on_nothing_but_the_entries():
-    team = [
-        entry(n, body=f"Step {n}: " + "and so on " * (n * 7 % 19)) for n in range(200)
-    ]
+    team = [entry(n, body=f"Step {n}: " + "and so on " * (n * 7 % 19)) for n in range(200)]
     once = build(team, READER, NOW, exact, 1_500)
     assert build(team, READER, NOW, exact, 1_500) == once
     assert build(tuple(team[50:]), READER, NOW, exact, 1_500).included == once.included
@@ -1193,11 +1089,7 @@ def watched(asked):
 
 def test_counts_are_asked_for_once_and_in_bulk():
     team = [
-        entry(
-            n,
-            ("info", "important", "critical")[n % 3],
-            f"Step {n}: " + "and so on " * 9,
-        )
+        entry(n, ("info", "important", "critical")[n % 3], f"Step {n}: " + "and so on " * 9)
         for n in range(50)
     ]
     for budget, calls in ((None, 2), (100_000, 2), (1_000, 6)):
@@ -1210,11 +1102,7 @@ def test_counts_are_asked_for_once_and_in_bulk():
 
 def test_what_cannot_fit_is_not_looked_at():
     team = [
-        entry(
-            n,
-            ("info", "important", "critical")[n % 3],
-            f"Step {n}: " + "and so on " * 9,
-        )
+        entry(n, ("info", "important", "critical")[n % 3], f"Step {n}: " + "and so on " * 9)
         for n in range(9_000)
     ]
     asked = []
@@ -1242,9 +1130,6 @@ def test_it_is_fast():
     ]
     for budget in (None, 2_000, 100_000):
         assert (
-            milliseconds(
-                lambda budget=budget: build(team[:50], READER, NOW, exact, budget), 50
-            )
-            < 4
+            milliseconds(lambda budget=budget: build(team[:50], READER, NOW, exact, budget), 50) < 4
         )
     assert milliseconds(lambda: build(team, READER, NOW, roughly, 8_000), 3) < 400

@@ -56,11 +56,7 @@ class _Handler(BaseHTTPRequestHandler):
         with server.mutex:
             server.heard += 1
             answer = server.answer(server.heard, body)
-        row = (
-            {key.lower(): text for key, text in self.headers.items()},
-            body,
-            time.time(),
-        )
+        row = ({key.lower(): text for key, text in self.headers.items()}, body, time.time())
         if answer == 200:
             server.taken.append(row)
         else:

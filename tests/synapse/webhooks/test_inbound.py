@@ -21,11 +21,7 @@ NOW = 1_800_000_000
 SECRETS = {"standard": SECRET, "github": TOKEN, "token": TOKEN}
 ISSUE = {
     "action": "opened",
-    "issue": {
-        "title": "Login fails",
-        "body": "Since noon.",
-        "labels": [{"name": "bug"}],
-    },
+    "issue": {"title": "Login fails", "body": "Since noon.", "labels": [{"name": "bug"}]},
     "sender": {"login": "mona"},
     "level": "important",
 }
@@ -89,10 +85,7 @@ def test_a_delivery_becomes_an_entry(hook):
 def test_who_proves_nothing_is_turned_away(hook):
     body = json.dumps(ISSUE).encode()
     good = headers_of(hook.verify, body)
-    bad = [
-        {},
-        *({name: text for name, text in good.items() if name != left} for left in good),
-    ]
+    bad = [{}, *({name: text for name, text in good.items() if name != left} for left in good)]
     bad += [{**good, name: text[:-2] + "xx"} for name, text in good.items()]
     bad += [{**good, name: "ü" * len(text)} for name, text in good.items()]
     bad.append(headers_of(hook.verify, body, "whsec_" + "z" * 43 + "="))
@@ -167,11 +160,7 @@ def test_no_text_from_outside_is_more_than_text(hook):
     assert hostile in draft.body
     assert "\n" not in draft.topic
     assert "\x1b" not in draft.topic
-    assert (draft.author, draft.priority, draft.namespace) == (
-        "bot",
-        "important",
-        "team/issues",
-    )
+    assert (draft.author, draft.priority, draft.namespace) == ("bot", "important", "team/issues")
 
 
 # -- in a workspace --------------------------------------------------------------------------------

@@ -57,9 +57,7 @@ def measured(root, receiver, count):
             times["dropped"].append(receiver.taken[-1][2] - start)
             time.sleep(0.05 * (number % 5))
             start = time.time()
-            mem.as_agent("eng").append(
-                f"written {number}", "api/x", priority="critical"
-            )
+            mem.as_agent("eng").append(f"written {number}", "api/x", priority="critical")
             assert wait_for(lambda n=number: receiver.bodies()[-1:] == [f"written {n}"])
             times["written"].append(receiver.taken[-1][2] - start)
     return times
@@ -71,7 +69,4 @@ def test_what_is_dropped_or_written_comes_soon(root, receiver, count):
     for kind, seconds in times.items():
         print(f"{kind}: p50, p99, max ms: {percentiles(seconds)} ({count} entries)")
     assert [len(seconds) for seconds in times.values()] == [count, count]
-    assert (
-        len({json.loads(body)["data"]["id"] for _, body, _ in receiver.taken})
-        == 2 * count
-    )
+    assert len({json.loads(body)["data"]["id"] for _, body, _ in receiver.taken}) == 2 * count

@@ -189,9 +189,7 @@ def test_a_reviewed_entry_is_sent_when_it_is_approved(root, mem, receiver):
         assert wait_for(lambda: entry.id in ids_taken(receiver))
 
 
-def test_an_entry_that_somebody_vouches_for_is_sent_as_it_counts_then(
-    root, mem, receiver
-):
+def test_an_entry_that_somebody_vouches_for_is_sent_as_it_counts_then(root, mem, receiver):
     """It asked for critical, which nobody believed: a webhook for criticals has it only now."""
     declare(root, receiver.url, priorities=["critical"])
     with Running(mem.store) as running:
@@ -216,9 +214,7 @@ def test_an_entry_that_somebody_vouches_for_is_sent_as_it_counts_then(
 def test_what_is_taken_back_while_it_waits_does_not_leave(root, mem, receiver, how):
     receiver.answer = lambda *call: 503
     declare(root, receiver.url)
-    with Running(
-        mem.store, Backoff(first=0.05, longest=0.05, attempts=10_000)
-    ) as running:
+    with Running(mem.store, Backoff(first=0.05, longest=0.05, attempts=10_000)) as running:
         ready(running)
         entry = mem.as_agent("eng").append("the code is tangerine", "api/x")
         assert wait_for(lambda: receiver.heard >= 2)
@@ -231,9 +227,7 @@ def test_what_is_taken_back_while_it_waits_does_not_leave(root, mem, receiver, h
         write(mem, 1)
         assert wait_for(lambda: "text 0" in receiver.bodies())
         assert wait_for(
-            lambda: (
-                not running.sender.outboxes[next(iter(running.sender.outboxes))].waiting
-            )
+            lambda: not running.sender.outboxes[next(iter(running.sender.outboxes))].waiting
         )
     assert not any(b"tangerine" in body for _, body, _ in receiver.taken)
 
@@ -277,14 +271,10 @@ def test_a_thousand_entries_and_a_receiver_that_fails(root, mem, receiver):
         assert wait_for(lambda: len(set(ids_taken(receiver))) == 1000, 500)
     assert checked(receiver, written) == ([], [])
     repeats = sum(receiver.ids().values()) - len(receiver.ids())
-    print(
-        f"{receiver.heard} deliveries, {len(receiver.refused)} failed, {repeats} repeats"
-    )
+    print(f"{receiver.heard} deliveries, {len(receiver.refused)} failed, {repeats} repeats")
 
 
-def test_what_is_never_taken_becomes_a_dead_letter_and_can_be_sent_again(
-    root, mem, receiver
-):
+def test_what_is_never_taken_becomes_a_dead_letter_and_can_be_sent_again(root, mem, receiver):
     receiver.answer = lambda *call: 500
     declare(root, receiver.url)
     with Running(mem.store, Backoff(0.01, 0.01, 3)) as running:
@@ -322,9 +312,7 @@ def test_one_that_is_refused_for_ever_holds_up_no_other(root, mem, receiver):
     assert bad not in ids_taken(receiver)
 
 
-def test_one_that_holds_up_the_cursor_for_too_long_is_given_up(
-    root, mem, receiver, monkeypatch
-):
+def test_one_that_holds_up_the_cursor_for_too_long_is_given_up(root, mem, receiver, monkeypatch):
     monkeypatch.setattr(outbox, "OVERTAKEN", 10)
     receiver.answer = lambda number, body: 500 if b"text 0" in body else 200
     declare(root, receiver.url)
@@ -363,9 +351,7 @@ def test_a_sender_goes_on_where_the_last_one_was(root, mem, receiver):
     assert sorted(ids_taken(receiver)) == [*first, *second]
 
 
-def test_a_log_that_is_another_one_is_gone_through_from_what_both_have(
-    root, mem, receiver
-):
+def test_a_log_that_is_another_one_is_gone_through_from_what_both_have(root, mem, receiver):
     """As after git merged another history: what came from there is sent, whatever its place."""
     declare(root, receiver.url)
     with Running(mem.store) as running:
@@ -449,20 +435,14 @@ def test_nothing_is_sent_before_a_person_trusts_it(root, mem, receiver):
         trust(root)
         assert wait_for(lambda: len(receiver.taken) == 2)
         text = (root / "synapse.yaml").read_text()
-        (root / "synapse.yaml").write_text(
-            text.replace('"secret"', '"as": "cto", "secret"')
-        )
-        assert wait_for(
-            lambda: [each.reader for each in [*running.sender.outboxes]] == ["cto"]
-        )
+        (root / "synapse.yaml").write_text(text.replace('"secret"', '"as": "cto", "secret"'))
+        assert wait_for(lambda: [each.reader for each in [*running.sender.outboxes]] == ["cto"])
         write(mem, 1, 2)
         time.sleep(0.5)
     assert sorted(ids_taken(receiver)) == written
 
 
-def test_a_secret_may_lie_in_a_file_that_is_the_persons_alone(
-    root, mem, receiver, tmp_path
-):
+def test_a_secret_may_lie_in_a_file_that_is_the_persons_alone(root, mem, receiver, tmp_path):
     path = tmp_path / "secret"
     path.write_text(f"{SECRET}\n")
     path.chmod(0o644)
@@ -491,9 +471,7 @@ def test_no_secret_of_another_kind_is_used(root, mem, receiver, secret, monkeypa
         assert SECRET not in running.notes[0]
 
 
-def test_while_one_secret_takes_over_from_another_both_sign(
-    root, mem, receiver, monkeypatch
-):
+def test_while_one_secret_takes_over_from_another_both_sign(root, mem, receiver, monkeypatch):
     other = "whsec_" + "b" * 43 + "="
     monkeypatch.setenv("SYNAPSE_KEY_NEW", other)
     declare(root, receiver.url, secret=["SYNAPSE_KEY_NEW", VARIABLE])
@@ -521,12 +499,5 @@ def test_a_person_tests_a_webhook(root, mem, receiver):
 
 def test_the_waits_double_and_are_spread():
     backoff = Backoff(first=1, longest=100, attempts=9)
-    assert [backoff.delay(failed, 1.0) for failed in (1, 2, 3, 4, 9, 99)] == [
-        1,
-        2,
-        4,
-        8,
-        100,
-        100,
-    ]
+    assert [backoff.delay(failed, 1.0) for failed in (1, 2, 3, 4, 9, 99)] == [1, 2, 4, 8, 100, 100]
     assert [backoff.delay(failed, 0.0) for failed in (1, 2, 9)] == [0.5, 1, 50]

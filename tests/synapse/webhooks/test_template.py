@@ -80,9 +80,7 @@ def test_a_text_that_is_too_long_says_what_is_missing():
     st.text(max_size=40),
     st.recursive(
         st.text(max_size=9) | st.integers() | st.none(),
-        lambda inner: st.dictionaries(
-            st.text("abc", min_size=1, max_size=2), inner, max_size=3
-        ),
+        lambda inner: st.dictionaries(st.text("abc", min_size=1, max_size=2), inner, max_size=3),
     ),
 )
 @examples(200)

@@ -50,9 +50,7 @@ entries = st.builds(
 few = st.lists(entries, max_size=2).map(tuple)
 marks = st.lists(st.builds(Mark, words, times, words), max_size=2).map(tuple)
 reads = st.lists(st.builds(Mark, words, times, st.none()), max_size=2).map(tuple)
-pages = st.builds(
-    lambda found, cursor, n: Page(found, cursor, lambda: n), few, counts, counts
-)
+pages = st.builds(lambda found, cursor, n: Page(found, cursor, lambda: n), few, counts, counts)
 unread = st.builds(
     UnreadPage,
     few,
@@ -67,11 +65,7 @@ hits = st.builds(
     Hits,
     st.lists(
         st.builds(
-            Hit,
-            entries,
-            numbers,
-            words,
-            st.lists(st.tuples(counts, counts), max_size=2).map(tuple),
+            Hit, entries, numbers, words, st.lists(st.tuples(counts, counts), max_size=2).map(tuple)
         ),
         max_size=2,
     ),
@@ -92,9 +86,7 @@ views = st.builds(
     counts,
     counts,
 )
-messages = st.builds(
-    Message, entries, times, st.none() | times, reads, marks, marks
-).map(
+messages = st.builds(Message, entries, times, st.none() | times, reads, marks, marks).map(
     lambda message: message._replace(
         entry=message.entry._replace(
             more=frozen({"thread": "t", "urgency": "u", **message.entry.more})
@@ -106,9 +98,7 @@ threads = st.builds(Thread, words, texts, words, times, times, counts, words, na
 
 def sent(form):
     """Return a form as it arrives."""
-    return json.loads(
-        json.dumps(form, ensure_ascii=False).encode("utf-8", "surrogatepass")
-    )
+    return json.loads(json.dumps(form, ensure_ascii=False).encode("utf-8", "surrogatepass"))
 
 
 def slots(value):
@@ -129,9 +119,7 @@ def test_every_field_of_an_entry_is_varied():
         frozen({"cites": ["run-1"], "confidence": 0.5}), "run-2", "signed",
     )  # fmt: skip
     plain = Entry("", "", "", "", "", "", "")
-    same = [
-        name for name in Entry._fields if getattr(odd, name) == getattr(plain, name)
-    ]
+    same = [name for name in Entry._fields if getattr(odd, name) == getattr(plain, name)]
     assert same == []
     assert parse.entry(sent(codec.entry_json(odd))) == odd
 
@@ -188,8 +176,7 @@ def test_events_come_back(event):
 
 
 @pytest.mark.parametrize(
-    "fate",
-    [None, Fate("expired", "", NEVER), Fate("superseded", "syn-x", TAINTED)],
+    "fate", [None, Fate("expired", "", NEVER), Fate("superseded", "syn-x", TAINTED)]
 )
 def test_fates_come_back(fate):
     assert parse.fate(sent(forms.fields(fate))) == fate

@@ -43,9 +43,7 @@ def plan(target: Target) -> list[Change]:
     shown_root = folder if not folder.startswith("..") else os.path.basename(root)
     return [
         Block(
-            os.path.join(target.project, FILE),
-            TEXT.format(root=shown_root, **values),
-            "markdown",
+            os.path.join(target.project, FILE), TEXT.format(root=shown_root, **values), "markdown"
         )
     ]
 

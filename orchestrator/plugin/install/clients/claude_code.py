@@ -15,14 +15,7 @@ from hashlib import sha256
 from typing import Any
 
 from orchestrator.plugin.install.assets import assets, programs
-from orchestrator.plugin.install.change import (
-    Change,
-    Command,
-    File,
-    Finding,
-    Json,
-    Target,
-)
+from orchestrator.plugin.install.change import Change, Command, File, Finding, Json, Target
 
 PLUGIN = "synapse"
 _TOOL = """\
@@ -43,9 +36,7 @@ def plan(target: Target) -> list[Change]:
     # The client keeps a list of the marketplaces that it has seen; only its own command tidies
     # that.
     forget = Command(
-        undo=("claude", "plugin", "marketplace", "remove", name),
-        cwd=target.project,
-        late=True,
+        undo=("claude", "plugin", "marketplace", "remove", name), cwd=target.project, late=True
     )
     return [
         *programs(target, watch=True),
@@ -70,9 +61,7 @@ def marketplace(target: Target) -> str:
 def settings_path(target: Target) -> str:
     """Return the settings file: the user's, or the project's that is not shared with others."""
     if target.user:
-        return os.path.join(
-            target.config("CLAUDE_CONFIG_DIR", ".claude"), "settings.json"
-        )
+        return os.path.join(target.config("CLAUDE_CONFIG_DIR", ".claude"), "settings.json")
     return os.path.join(target.project, ".claude", "settings.local.json")
 
 
@@ -81,19 +70,14 @@ def notes(target: Target) -> list[str]:
     status_note = "In the next session, /synapse:status shows who is at work."
     if target.user or is_trusted(target):
         return [status_note]
-    return [
-        "Claude Code loads it once you trust this folder: run `claude` here.",
-        status_note,
-    ]
+    return ["Claude Code loads it once you trust this folder: run `claude` here.", status_note]
 
 
 def examine(target: Target) -> list[Finding]:
     """Return what hinders the plugin that only Claude Code's own files tell of."""
     findings = []
     if not target.user:
-        mend = (
-            f"run `claude` in {target.project} once, and say that you trust the folder"
-        )
+        mend = f"run `claude` in {target.project} once, and say that you trust the folder"
         findings.append(
             Finding("claude-code folder trusted", "ok", target.project)
             if is_trusted(target)
@@ -110,17 +94,10 @@ def examine(target: Target) -> list[Finding]:
             findings.append(
                 Finding("claude-code hooks", "fail", "all hooks are switched off", mend)
             )
-        if (
-            _at(settings, "enabledPlugins").get(f"{PLUGIN}@{marketplace(target)}")
-            is False
-        ):
-            mend = (
-                f"in a session, say /plugin and enable {PLUGIN}; or change it in {path}"
-            )
+        if _at(settings, "enabledPlugins").get(f"{PLUGIN}@{marketplace(target)}") is False:
+            mend = f"in a session, say /plugin and enable {PLUGIN}; or change it in {path}"
             findings.append(
-                Finding(
-                    "claude-code plugin", "fail", "the plugin is switched off", mend
-                )
+                Finding("claude-code plugin", "fail", "the plugin is switched off", mend)
             )
     return findings
 

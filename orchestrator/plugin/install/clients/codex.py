@@ -40,11 +40,7 @@ def plan(target: Target) -> list[Change]:
         *programs(target),
         *assets(target),
         Json(os.path.join(folder, HOOKS), {"hooks": hooks(target)}, target.folder),
-        Block(
-            os.path.join(folder, CONFIG),
-            fill_template(target, MCP, json_strings=True),
-            "toml",
-        ),
+        Block(os.path.join(folder, CONFIG), fill_template(target, MCP, json_strings=True), "toml"),
     ]
 
 
@@ -61,9 +57,7 @@ def hooks(target: Target) -> dict[str, Any]:
         }
         if limit := client_facts.raw["events"][name].get("limit"):
             hook["additionalContextLimit"] = limit
-        group: dict[str, Any] = (
-            {"matcher": event_facts.matcher} if event_facts.matcher else {}
-        )
+        group: dict[str, Any] = {"matcher": event_facts.matcher} if event_facts.matcher else {}
         groups[name] = [{**group, "hooks": [hook]}]
     return groups
 
@@ -104,9 +98,7 @@ def _trust(target: Target) -> Iterator[Finding]:
         return
     ours = [hook for hook in hooks if target.folder in str(hook.get("command"))]
     missing = len(facts.load("codex").events) - len(ours)
-    waiting = [
-        hook for hook in ours if hook.get("trustStatus") not in ("trusted", "managed")
-    ]
+    waiting = [hook for hook in ours if hook.get("trustStatus") not in ("trusted", "managed")]
     off = [hook for hook in ours if not hook.get("enabled", True)]
     if missing > 0:
         detail = f"codex finds {len(ours)} of our hooks, {missing} are missing"
@@ -118,10 +110,7 @@ def _trust(target: Target) -> Iterator[Finding]:
     if waiting:
         detail = f"{len(waiting)} of {len(ours)} hooks wait for your consent: codex skips them"
         yield Finding(
-            "hooks trusted",
-            "fail",
-            detail,
-            "start codex, and choose `Trust all`; later: /hooks",
+            "hooks trusted", "fail", detail, "start codex, and choose `Trust all`; later: /hooks"
         )
     elif ours:
         yield Finding("hooks trusted", "ok", f"codex trusts all {len(ours)} hooks")
@@ -153,15 +142,11 @@ def _known_hooks(target: Target) -> list[Mapping[str, Any]] | None:
     return [hook for entry in entries for hook in entry.get("hooks", ())]
 
 
-def _conversation(
-    command: list[str], text: str, target: Target
-) -> dict[str, Any] | None:
+def _conversation(command: list[str], text: str, target: Target) -> dict[str, Any] | None:
     """Return the answer to the request with the id 1, from a program that is ended then."""
     try:
         program = subprocess.Popen(
-            ["timeout", f"{WITHIN:g}", *command]
-            if shutil.which("timeout")
-            else command,
+            ["timeout", f"{WITHIN:g}", *command] if shutil.which("timeout") else command,
             cwd=target.project,
             env=dict(target.env),
             stdin=subprocess.PIPE,
@@ -195,31 +180,21 @@ def _sandbox(target: Target) -> Iterator[Finding]:
     config = _config(target)
     if config.get("features", {}).get("hooks") is False:
         yield Finding(
-            "hooks on",
-            "fail",
-            "features.hooks is false in config.toml",
-            "remove that line",
+            "hooks on", "fail", "features.hooks is false in config.toml", "remove that line"
         )
     if target.root is None or config.get("sandbox_mode") == "danger-full-access":
         return
-    roots = [
-        target.project,
-        *config.get("sandbox_workspace_write", {}).get("writable_roots", []),
-    ]
+    roots = [target.project, *config.get("sandbox_workspace_write", {}).get("writable_roots", [])]
     root = os.path.realpath(target.root)
     needed = [os.path.join(root, name) for name in WRITTEN]
     if all(any(_within(folder, writable) for writable in roots) for folder in needed):
         yield Finding(
-            "shells",
-            "ok",
-            "shells may write to the workspace in the sandbox mode workspace-write",
+            "shells", "ok", "shells may write to the workspace in the sandbox mode workspace-write"
         )
         return
     line = f"[sandbox_workspace_write] writable_roots = {json.dumps(needed)}"
     detail = "codex keeps its shells from writing to the workspace; its memory tools are not kept"
-    yield Finding(
-        "shells", "warn", detail, f"in {os.path.join(_home(target), CONFIG)}: {line}"
-    )
+    yield Finding("shells", "warn", detail, f"in {os.path.join(_home(target), CONFIG)}: {line}")
 
 
 def _within(folder: str, writable: str) -> bool:

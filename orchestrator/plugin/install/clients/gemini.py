@@ -28,11 +28,7 @@ def plan(target: Target) -> list[Change]:
     extension = os.path.join(extensions(target), name)
     changes: list[Change] = [
         *programs(target),
-        File(
-            os.path.join(extension, "hooks", "hooks.json"),
-            hooks(target),
-            within=extension,
-        ),
+        File(os.path.join(extension, "hooks", "hooks.json"), hooks(target), within=extension),
     ]
     for file in assets(target):
         text = file.text.replace("@NAME@", name)
@@ -79,9 +75,7 @@ def examine(target: Target) -> list[Finding]:
     ):
         if reason := _switched_off(path):
             findings.append(
-                Finding(
-                    "hooks", "fail", f"{path}: {reason}", "gemini hooks enable synapse"
-                )
+                Finding("hooks", "fail", f"{path}: {reason}", "gemini hooks enable synapse")
             )
     return findings
 
@@ -96,9 +90,7 @@ def hooks(target: Target) -> str:
     for event, event_facts in facts.load(CLIENT).events.items():
         hook = {"type": "command", "name": "synapse", "command": command}
         matcher = {"matcher": event_facts.matcher} if event_facts.matcher else {}
-        entries[event] = [
-            {**matcher, "hooks": [{**hook, "timeout": HOOK_MILLISECONDS}]}
-        ]
+        entries[event] = [{**matcher, "hooks": [{**hook, "timeout": HOOK_MILLISECONDS}]}]
     return json.dumps({"hooks": entries}, indent=2) + "\n"
 
 
@@ -109,12 +101,7 @@ def name_of(target: Target) -> str:
     digest = sha256(os.fsencode(target.project)).hexdigest()[:8]
     return "-".join(
         filter(
-            None,
-            (
-                "synapse",
-                component(os.path.basename(target.project)).replace("_", "-"),
-                digest,
-            ),
+            None, ("synapse", component(os.path.basename(target.project)).replace("_", "-"), digest)
         )
     )
 
@@ -141,8 +128,4 @@ def _switched_off(path: str) -> str:
         return ""
     if config.get("enabled") is False:
         return "hooksConfig.enabled is false"
-    return (
-        "hooksConfig.disabled has synapse"
-        if "synapse" in (config.get("disabled") or ())
-        else ""
-    )
+    return "hooksConfig.disabled has synapse" if "synapse" in (config.get("disabled") or ()) else ""

@@ -30,11 +30,7 @@ def plan(target: Target) -> list[Change]:
         "plugins": {"load": {"paths": [target.folder]}, "entries": {"synapse": entry}},
         "mcp": {"servers": {"synapse": {"command": target.mcp}}},
     }
-    return [
-        *programs(target),
-        *assets(target),
-        Json(config(target), members, target.folder),
-    ]
+    return [*programs(target), *assets(target), Json(config(target), members, target.folder)]
 
 
 def refuse_other(target: Target) -> None:
@@ -78,16 +74,10 @@ def examine(target: Target) -> list[Finding]:
     waiting = len(os.listdir(folder)) if os.path.isdir(folder) else 0
     if not waiting:
         return [Finding("wakes", "ok", "none waits for a gateway")]
-    return [
-        Finding(
-            "wakes", "warn", f"{waiting} wait for a gateway", "openclaw gateway start"
-        )
-    ]
+    return [Finding("wakes", "warn", f"{waiting} wait for a gateway", "openclaw gateway start")]
 
 
 def config(target: Target) -> str:
     """Return OpenClaw's configuration file."""
     path = target.env.get("OPENCLAW_CONFIG_PATH")
-    return path or os.path.join(
-        target.config("OPENCLAW_STATE_DIR", ".openclaw"), "openclaw.json"
-    )
+    return path or os.path.join(target.config("OPENCLAW_STATE_DIR", ".openclaw"), "openclaw.json")

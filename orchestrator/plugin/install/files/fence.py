@@ -83,9 +83,7 @@ def put(text: str, body: str, style: str, by: str = INSTALL) -> tuple[str, str]:
     return text + lead + fenced, lead
 
 
-def take_out(
-    text: str, body: str, style: str, lead: str | None, by: str = INSTALL
-) -> str:
+def take_out(text: str, body: str, style: str, lead: str | None, by: str = INSTALL) -> str:
     """Return the text without the block."""
     current = _whole(text, body) if style == "toml" else span(text, style, by)
     if current is None:
@@ -114,9 +112,7 @@ def holds(text: str, body: str) -> bool:
 
 def _within(theirs: Any, ours: Any) -> bool:
     if isinstance(theirs, dict) and isinstance(ours, dict):
-        return all(
-            key in theirs and _within(theirs[key], value) for key, value in ours.items()
-        )
+        return all(key in theirs and _within(theirs[key], value) for key, value in ours.items())
     if isinstance(theirs, list) and isinstance(ours, list):
         return all(item in theirs for item in ours)
     return bool(theirs == ours)
@@ -131,9 +127,7 @@ def _whole(text: str, body: str) -> Span | None:
     if current is None:
         return None
     written = text[current.start : current.end].replace("\r\n", "\n")
-    return (
-        current if _parts(written)[1:-1] == _parts(block(body, "toml"))[1:-1] else None
-    )
+    return current if _parts(written)[1:-1] == _parts(block(body, "toml"))[1:-1] else None
 
 
 def _without_tables(text: str, body: str, lead: str | None) -> str:
@@ -173,9 +167,7 @@ def _parts(text: str) -> list[str]:
     """Return a text in its parts: what stands before the first table, each table, each marked line
     of ours."""
     starts = {match.start() for match in _HEADER.finditer(text)}
-    marks = list(
-        re.finditer(rf"^# (?:{BEGIN}|{END})\b[^\n]*(?:\n|\Z)", text, re.MULTILINE)
-    )
+    marks = list(re.finditer(rf"^# (?:{BEGIN}|{END})\b[^\n]*(?:\n|\Z)", text, re.MULTILINE))
     starts |= {position for mark in marks for position in (mark.start(), mark.end())}
     positions = [0, *sorted(starts - {0}), len(text)]
     return [text[start:end] for start, end in pairwise(positions) if start < end]
@@ -200,8 +192,7 @@ def check_toml(text: str, body: str) -> None:
     except tomllib.TOMLDecodeError as error:
         header = _clashing(theirs, body)
         raise Clash(
-            f"{header[0]} stands there already: remove it, or rename it ({error})",
-            header[1],
+            f"{header[0]} stands there already: remove it, or rename it ({error})", header[1]
         ) from None
     if both != _merged(own, tomllib.loads(body)):
         raise Clash("our tables would change what the file says", 1)
@@ -225,14 +216,10 @@ def _clashing(theirs: str, body: str) -> tuple[str, int]:
             path = r"\s*\.\s*".join(re.escape(key) for key in keys[:size])
             last = re.escape(keys[size - 1])
             match = re.search(
-                rf"^[ \t]*(\[\[?\s*{path}\s*\]|(?:{path}|{last})\s*[=.])",
-                theirs,
-                re.MULTILINE,
+                rf"^[ \t]*(\[\[?\s*{path}\s*\]|(?:{path}|{last})\s*[=.])", theirs, re.MULTILINE
             )
             if match and _breaks(theirs, body, header.start()):
-                return match.group().strip(" \t=."), theirs.count(
-                    "\n", 0, match.start()
-                ) + 1
+                return match.group().strip(" \t=."), theirs.count("\n", 0, match.start()) + 1
     return "a table of the same name", 1
 
 
@@ -240,9 +227,7 @@ def _breaks(theirs: str, body: str, start: int) -> bool:
     """Tell whether one table of ours, from its header to the next, cannot stand beside theirs."""
     following = _HEADER.search(body, start + 1)
     try:
-        tomllib.loads(
-            theirs + "\n" + body[start : following.start() if following else len(body)]
-        )
+        tomllib.loads(theirs + "\n" + body[start : following.start() if following else len(body)])
     except tomllib.TOMLDecodeError:
         return True
     return False
@@ -250,9 +235,7 @@ def _breaks(theirs: str, body: str, start: int) -> bool:
 
 def _merged(theirs: Any, ours: Any) -> Any:
     if isinstance(theirs, dict) and isinstance(ours, dict):
-        both = {
-            key: _merged(theirs[key], ours[key]) for key in theirs.keys() & ours.keys()
-        }
+        both = {key: _merged(theirs[key], ours[key]) for key in theirs.keys() & ours.keys()}
         return {**theirs, **ours, **both}
     if isinstance(theirs, list) and isinstance(ours, list):
         return theirs + ours

@@ -186,9 +186,7 @@ def _name(text: str, position: int) -> tuple[str, int]:
 def _string(text: str, position: int) -> tuple[str, int]:
     match = _STRING.match(text, position)
     if match is None:
-        raise Malformed(
-            "a string that does not end in its line", line_of(text, position)
-        )
+        raise Malformed("a string that does not end in its line", line_of(text, position))
     body = _ESCAPE.sub(_unescape, match.group()[1:-1])
     if any("\ud800" <= char <= "\udfff" for char in body):
         body = body.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
@@ -226,36 +224,26 @@ class Insertion(NamedTuple):
     tail: str = ""
 
 
-def insert(
-    text: str, pointer: Pointer, key: str | None, value: Any
-) -> tuple[str, Insertion]:
+def insert(text: str, pointer: Pointer, key: str | None, value: Any) -> tuple[str, Insertion]:
     """Return the text with one more member or item, as the last of its container, and what was put
     in. A comment in the line of the value before it keeps its place."""
     node = at(parse(text), pointer)
     assert node is not None
     eol = "\r\n" if "\r\n" in text else "\n"
     inner = text[node.start + 1 : node.end - 1]
-    inline = "\n" not in inner and bool(
-        node.items or (inner.strip() == "" and _is_inline(text))
-    )
+    inline = "\n" not in inner and bool(node.items or (inner.strip() == "" and _is_inline(text)))
     outer = _indent(text, node)
     indent = _inner_indent(text, node, outer)
-    member = _written(
-        key, value, indent, _unit(text), eol, inline and not _spaced(text), inline
-    )
+    member = _written(key, value, indent, _unit(text), eol, inline and not _spaced(text), inline)
     if node.items:
         return _append(text, node, member, "" if inline else eol + indent), Insertion(
             pointer, key, value
         )
     if inline:
         position = node.start + 1
-        return text[:position] + member + text[position:], Insertion(
-            pointer, key, value
-        )
+        return text[:position] + member + text[position:], Insertion(pointer, key, value)
     position = _skip(text, node.start + 1)
-    space = len(text[node.start + 1 : position]) - len(
-        text[node.start + 1 : position].rstrip()
-    )
+    space = len(text[node.start + 1 : position]) - len(text[node.start + 1 : position].rstrip())
     position -= space
     tail = "" if "\n" in text[position : position + space] else eol + outer
     result = text[:position] + eol + indent + member + tail + text[position:]
@@ -269,9 +257,7 @@ def _append(text: str, node: Node, member: str, lead: str) -> str:
     after_comma = text.index(",", _skip(text, end)) + 1 if node.trailing else end
     line = after_comma
     if lead:
-        comment = re.compile(r"(?:[^\S\n]*(?://[^\n]*|/\*[^\n]*?\*/))*").match(
-            text, after_comma
-        )
+        comment = re.compile(r"(?:[^\S\n]*(?://[^\n]*|/\*[^\n]*?\*/))*").match(text, after_comma)
         line = comment.end() if comment else after_comma
         while line > after_comma and text[line - 1] in "\r \t":
             line -= 1
@@ -282,22 +268,14 @@ def _append(text: str, node: Node, member: str, lead: str) -> str:
 
 
 def _written(
-    key: str | None,
-    value: Any,
-    indent: str,
-    unit: str,
-    eol: str,
-    tight: bool,
-    inline: bool,
+    key: str | None, value: Any, indent: str, unit: str, eol: str, tight: bool, inline: bool
 ) -> str:
     if inline:
         body = json.dumps(
             value, ensure_ascii=False, separators=(",", ":") if tight else (", ", ": ")
         )
     else:
-        body = json.dumps(value, ensure_ascii=False, indent=unit).replace(
-            "\n", eol + indent
-        )
+        body = json.dumps(value, ensure_ascii=False, indent=unit).replace("\n", eol + indent)
     if key is None:
         return body
     return json.dumps(key, ensure_ascii=False) + (":" if tight else ": ") + body
@@ -339,11 +317,7 @@ def _unit(text: str) -> str:
     root = parse(text)
     if root.heads:
         before = text[text.rfind("\n", 0, root.heads[0]) + 1 : root.heads[0]]
-        if (
-            before
-            and before.strip(" \t") == ""
-            and "\n" in text[root.start : root.heads[0]]
-        ):
+        if before and before.strip(" \t") == "" and "\n" in text[root.start : root.heads[0]]:
             return before.removeprefix(_indent(text, root)) or "  "
     return "  "
 
@@ -366,9 +340,7 @@ def remove(text: str, pointer: Pointer, tail: str = "") -> str:
         return text[:start] + _rest(gap, text[end:after] + text[after + 1 :])
     if index == 0:
         remainder = text[end:]
-        remainder = (
-            remainder[len(tail) :] if tail and remainder.startswith(tail) else remainder
-        )
+        remainder = remainder[len(tail) :] if tail and remainder.startswith(tail) else remainder
         return text[:start] + _rest(gap, remainder)
     before = node.items[index - 1][1].end
     comma = text.index(",", _skip(text, before))
@@ -387,9 +359,7 @@ def _rest(gap: str, rest: str) -> str:
     takes the whole line."""
     comments = list(re.finditer(r"//[^\n]*|/\*.*?\*/", gap, re.DOTALL))
     is_open = (
-        bool(comments)
-        and comments[-1].group().startswith("//")
-        and comments[-1].end() == len(gap)
+        bool(comments) and comments[-1].group().startswith("//") and comments[-1].end() == len(gap)
     )
     if is_open and not re.match(r"[ \t\r]*(\n|\Z)", rest):
         return "\n" + rest

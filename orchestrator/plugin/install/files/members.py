@@ -44,8 +44,7 @@ def _put(text: str, pointer: Pointer, members: Mapping[str, Any]) -> Members:
         if node.count(key) > 1:
             line = jsonc.line_of(text, node.start)
             raise Clash(
-                f"{_dotted((*pointer, key))} stands there twice: leave one of the two",
-                line,
+                f"{_dotted((*pointer, key))} stands there twice: leave one of the two", line
             )
         theirs = node.get(key)
         if theirs is None:
@@ -63,8 +62,7 @@ def _put(text: str, pointer: Pointer, members: Mapping[str, Any]) -> Members:
             line = jsonc.line_of(text, theirs.start)
             their_text = text[theirs.start : theirs.end].replace("\n", " ")[:40]
             raise Clash(
-                f"{_dotted((*pointer, key))} is {their_text}, and it has to be {value!r:.40}",
-                line,
+                f"{_dotted((*pointer, key))} is {their_text}, and it has to be {value!r:.40}", line
             )
     return Members(text, tuple(pieces))
 
@@ -85,9 +83,7 @@ def count_marks(node: Node, mark: str) -> int:
     """Return how many strings of a document hold the mark."""
     if node.kind == "value":
         return int(isinstance(node.scalar, str) and mark in node.scalar)
-    return sum(
-        count_marks(item, mark) + _is_marked(key, mark) for key, item in node.items
-    )
+    return sum(count_marks(item, mark) + _is_marked(key, mark) for key, item in node.items)
 
 
 def _is_marked(key: Key, mark: str) -> bool:
@@ -115,11 +111,7 @@ def _of_piece(root: Node, piece: Insertion, mark: str) -> list[tuple[Pointer, st
     value = jsonc.plain(piece.value)
     if piece.key is None:
         places = [key for key, node in container.items if node.value == value][-1:]
-        return [
-            ((*piece.pointer, key), piece.tail)
-            for key in places
-            if container.kind == "list"
-        ]
+        return [((*piece.pointer, key), piece.tail) for key in places if container.kind == "list"]
     node = container.get(piece.key)
     if node is None or container.kind != "object":
         return []
@@ -138,11 +130,7 @@ def _inside(
         ours = value.get(key) if isinstance(value, dict) else None
         is_listed = isinstance(value, list) and item.value in value
         in_list = node.kind == "list"
-        if (
-            is_listed
-            or _is_marked(key, mark)
-            or _is_ours(item, ours, mark, in_list=in_list)
-        ):
+        if is_listed or _is_marked(key, mark) or _is_ours(item, ours, mark, in_list=in_list):
             pointers.append((*pointer, key))
         else:
             pointers += _inside(item, (*pointer, key), ours, mark)
@@ -161,8 +149,7 @@ def _is_ours(node: Node, value: Any, mark: str, in_list: bool = False) -> bool:
     if node.kind == "list":
         our_items = value if isinstance(value, list) else []
         return all(
-            item.value in our_items or _is_ours(item, None, mark, True)
-            for _, item in node.items
+            item.value in our_items or _is_ours(item, None, mark, True) for _, item in node.items
         )
     if any(_holds_mark(item, mark) for _, item in node.items):
         return True
@@ -179,9 +166,7 @@ def _holds_mark(node: Node, mark: str) -> bool:
     """Tell whether a member is a string with the mark, or a list in which one is: an object with
     such a member runs our program."""
     strings = (
-        [node]
-        if node.kind == "value"
-        else [item for _, item in node.items if node.kind == "list"]
+        [node] if node.kind == "value" else [item for _, item in node.items if node.kind == "list"]
     )
     return any(isinstance(item.scalar, str) and mark in item.scalar for item in strings)
 

@@ -28,9 +28,7 @@ class Merged(NamedTuple):
     base: bytes | None
 
 
-def merge(
-    path: str, data: bytes | None, changes: Sequence[Text], old: Sequence[Piece]
-) -> Merged:
+def merge(path: str, data: bytes | None, changes: Sequence[Text], old: Sequence[Piece]) -> Merged:
     """Return the file with our changes in it, those of an earlier installation replaced. Conflict
     names the file and the line where that cannot be done."""
     whole_file = next((change for change in changes if isinstance(change, File)), None)
@@ -44,13 +42,10 @@ def merge(
         merged, pieces = _put(text, base, changes, old)
         restored = without(merged, pieces, ())
     except (Malformed, Clash) as problem:
-        raise Conflict(
-            f"{path}:{problem.line}: {problem}", path=path, line=problem.line
-        ) from None
+        raise Conflict(f"{path}:{problem.line}: {problem}", path=path, line=problem.line) from None
     if restored != base:
         raise Conflict(
-            f"{path}: what would be put in could not be taken out again to the byte",
-            path=path,
+            f"{path}: what would be put in could not be taken out again to the byte", path=path
         )
     return Merged(merged.encode(), pieces, None if base is None else base.encode())
 
@@ -71,9 +66,7 @@ def _take_out(
     try:
         text = without(decode(path, data), pieces, changes)
     except (Malformed, Clash) as problem:
-        raise Conflict(
-            f"{path}:{problem.line}: {problem}", path=path, line=problem.line
-        ) from None
+        raise Conflict(f"{path}:{problem.line}: {problem}", path=path, line=problem.line) from None
     return None if text is None else text.encode()
 
 
@@ -83,14 +76,10 @@ def decode(path: str, data: bytes) -> str:
         return data.decode()
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise Conflict(
-            f"{path}:{line}: this is not UTF-8", path=path, line=line
-        ) from None
+        raise Conflict(f"{path}:{line}: this is not UTF-8", path=path, line=line) from None
 
 
-def without(
-    text: str | None, pieces: Sequence[Piece], changes: Iterable[Text]
-) -> str | None:
+def without(text: str | None, pieces: Sequence[Piece], changes: Iterable[Text]) -> str | None:
     """Return a text without what was put in, and without what an installation that left no record
     put in for the same changes."""
     if text is None or any(piece["kind"] == "file" for piece in pieces):
@@ -119,9 +108,7 @@ def without(
     ]
     for body, style, lead, by in blocks:
         if lead and style == "markdown" and fence.is_alone(text):
-            return (
-                None  # the block that began the file is gone, and all before this one
-            )
+            return None  # the block that began the file is gone, and all before this one
         text = fence.take_out(text, body, style, lead, by)
     for piece in pieces:
         if piece["kind"] == "start" and _is_empty(text, piece["json"]):
@@ -152,9 +139,7 @@ def _is_empty(text: str, is_json: bool) -> bool:
         return not text.strip("\ufeff \t\r\n")
     root = jsonc.parse(text)
     return (
-        root.kind == "object"
-        and not root.items
-        and not text[root.start + 1 : root.end - 1].strip()
+        root.kind == "object" and not root.items and not text[root.start + 1 : root.end - 1].strip()
     )
 
 
@@ -177,9 +162,7 @@ def _put(
             if lead and fence.is_alone(text):  # it begins the file by now
                 starts, lead = [{"kind": "start", "before": None, "json": False}], ""
             return merged, [*starts, _block_piece(change, lead)]
-        if merged is None or (
-            isinstance(change, Json) and not merged.strip("\ufeff \t\r\n")
-        ):
+        if merged is None or (isinstance(change, Json) and not merged.strip("\ufeff \t\r\n")):
             is_json = isinstance(change, Json)
             pieces.append({"kind": "start", "before": merged, "json": is_json})
             merged = (merged or "") + ("{\n}\n" if is_json else "")
@@ -205,9 +188,7 @@ def _lead_of(text: str, change: Block, old: Sequence[Piece]) -> str | None:
     """Return the white space that stands before a block which is replaced where it stands; None for
     one that is not there, and for TOML, where a client may have written into it."""
     leads = [str(piece["lead"]) for piece in _of_kind(old, "block")]
-    is_there = (
-        change.style != "toml" and fence.span(text, change.style, change.by) is not None
-    )
+    is_there = change.style != "toml" and fence.span(text, change.style, change.by) is not None
     return leads[0] if is_there and len(leads) == 1 else None
 
 
@@ -233,9 +214,7 @@ def _unchanged_pieces(
         if isinstance(change, Json):
             root = jsonc.parse(text)
             marks = members.count_marks(root, change.mark)
-            expected = sum(
-                _marks(piece, change.mark) for piece in _of_kind(old, "json")
-            )
+            expected = sum(_marks(piece, change.mark) for piece in _of_kind(old, "json"))
             is_there = members.has_all(root, change.members) and marks == expected
         elif isinstance(change, Block) and change.style == "toml":
             is_there = change.text in [
@@ -244,9 +223,7 @@ def _unchanged_pieces(
         elif isinstance(change, Block):
             current = fence.span(text, change.style, change.by)
             block = (
-                ""
-                if current is None
-                else text[current.start : current.end].replace("\r\n", "\n")
+                "" if current is None else text[current.start : current.end].replace("\r\n", "\n")
             )
             is_there = block.rstrip("\n") == fence.block(
                 change.text, change.style, change.by
@@ -267,15 +244,8 @@ def _of_kind(pieces: Sequence[Piece], kind: str) -> list[Piece]:
 
 
 def _piece(insertion: Insertion, mark: str) -> Piece:
-    return {
-        "kind": "json",
-        "mark": mark,
-        **insertion._asdict(),
-        "pointer": list(insertion.pointer),
-    }
+    return {"kind": "json", "mark": mark, **insertion._asdict(), "pointer": list(insertion.pointer)}
 
 
 def _insertion(piece: Piece) -> Insertion:
-    return Insertion(
-        tuple(piece["pointer"]), piece["key"], piece["value"], piece["tail"]
-    )
+    return Insertion(tuple(piece["pointer"]), piece["key"], piece["value"], piece["tail"])

@@ -36,9 +36,7 @@ class Edit(NamedTuple):
     @property
     def changes(self) -> bool:
         """Tell whether anything is written."""
-        return self.old != self.new or (
-            self.mode is not None and self.mode != mode_of(self.path)
-        )
+        return self.old != self.new or (self.mode is not None and self.mode != mode_of(self.path))
 
 
 class Wrote(NamedTuple):
@@ -57,9 +55,7 @@ def read(path: str) -> bytes | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise StoreError(
-            f"{path} cannot be read: {error.strerror}", path=path
-        ) from error
+        raise StoreError(f"{path} cannot be read: {error.strerror}", path=path) from error
 
 
 def mode_of(path: str) -> int | None:
@@ -93,16 +89,11 @@ def refuse_unwritable(edits: Sequence[Edit]) -> None:
             folder = os.path.dirname(folder)
         if not os.path.isdir(folder):
             raise StoreError(
-                f"{folder} is no folder, so {edit.path} cannot be written",
-                path=edit.path,
+                f"{folder} is no folder, so {edit.path} cannot be written", path=edit.path
             )
         if os.path.isdir(real):
-            raise StoreError(
-                f"{edit.path} is a folder, and has to be a file", path=edit.path
-            )
-        blocked = (
-            real if os.path.exists(real) and not os.access(real, os.W_OK) else folder
-        )
+            raise StoreError(f"{edit.path} is a folder, and has to be a file", path=edit.path)
+        blocked = real if os.path.exists(real) and not os.access(real, os.W_OK) else folder
         if blocked == real or not os.access(folder, os.W_OK | os.X_OK):
             raise StoreError(
                 f"{edit.path} cannot be written: this user has no right to change {blocked}",
@@ -120,8 +111,7 @@ def write(edits: Sequence[Edit]) -> Wrote:
         for edit in edits:
             if read(edit.path) != edit.old:
                 raise Conflict(
-                    f"{edit.path} was changed by somebody in this moment: try again",
-                    path=edit.path,
+                    f"{edit.path} was changed by somebody in this moment: try again", path=edit.path
                 )
             was = mode_of(edit.path)
             if not edit.changes:

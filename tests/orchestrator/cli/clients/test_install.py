@@ -65,9 +65,7 @@ def test_what_is_merged_is_shown(run, shop):
     path.parent.mkdir()
     path.write_text('{\n  "model": "opus" // mine\n}\n')
     done = run("install", "claude-code")
-    assert '+  "model": "opus", // mine' in done.out.replace(
-        '-  "model": "opus" // mine\n', ""
-    )
+    assert '+  "model": "opus", // mine' in done.out.replace('-  "model": "opus" // mine\n', "")
     assert "changed  .claude/settings.local.json" in done.out
     assert run("uninstall", "claude-code").code == 0
     assert path.read_text() == '{\n  "model": "opus" // mine\n}\n'
@@ -79,18 +77,13 @@ def test_a_dry_run_shows_all_and_writes_nothing(run, shop, tmp_path):
     assert done.out.count("--- /dev/null") > 3
     assert "Would be done" in done.out
     assert files(tmp_path) == before
-    assert all(
-        len(line) <= 80 or line.startswith(("---", "+++"))
-        for line in done.out.splitlines()
-    )
+    assert all(len(line) <= 80 or line.startswith(("---", "+++")) for line in done.out.splitlines())
 
 
 def test_uninstalling_says_that_the_workspace_stays(run, shop):
     run("install", "agents-md")
     done = run("uninstall", "agents-md")
-    assert done.out.endswith(
-        "The workspace shared-memory stays, with all that is in it.\n"
-    )
+    assert done.out.endswith("The workspace shared-memory stays, with all that is in it.\n")
     assert not (shop / "AGENTS.md").exists()
     assert "nothing to undo" in run("uninstall", "agents-md").out
 
@@ -148,10 +141,7 @@ def test_a_client_that_is_not_known_or_not_named_is_met_with_those_that_are(run,
     done = run("install", "claude")
     assert (done.code, "did you mean 'claude-code'?" in done.err) == (64, True)
     done = run("install")
-    assert (
-        done.code,
-        "one of claude-code, codex, gemini, openclaw, agents-md" in done.err,
-    ) == (
+    assert (done.code, "one of claude-code, codex, gemini, openclaw, agents-md" in done.err) == (
         64,
         True,
     )
@@ -163,9 +153,7 @@ def test_what_is_not_set_up_is_named_by_its_folder(run, shop):
     assert f"Codex is not set up in {shop.resolve()}:" in run("uninstall", "codex").out
 
 
-def test_without_the_package_of_the_tools_the_user_is_told_how_to_get_it(
-    run, shop, monkeypatch
-):
+def test_without_the_package_of_the_tools_the_user_is_told_how_to_get_it(run, shop, monkeypatch):
     assert "the memory's tools" not in run("install", "codex", "--dry-run").out
     monkeypatch.setitem(sys.modules, "mcp_types", None)  # as if it were not installed
     out = " ".join(run("install", "claude-code").out.split())
@@ -187,9 +175,7 @@ def test_doctor_looks_at_what_is_installed(run, shop):
     (shop / "AGENTS.md").write_text("mine\n")
     done = run("doctor", "--json")
     assert done.code == 1
-    assert (
-        done.json["clients"]["agents-md"][0]["mend"] == "orchestrator install agents-md"
-    )
+    assert done.json["clients"]["agents-md"][0]["mend"] == "orchestrator install agents-md"
 
 
 CONFIGURATIONS = {
@@ -210,9 +196,7 @@ def tree(folder):
     return {path: path.read_bytes() if path.is_file() else None for path in kept}
 
 
-@pytest.mark.parametrize(
-    "client", [name for name in CONFIGURATIONS if name in clients()]
-)
+@pytest.mark.parametrize("client", [name for name in CONFIGURATIONS if name in clients()])
 @pytest.mark.parametrize("user", [False, True])
 def test_every_client_can_be_had_and_left(run, shop, tmp_path, client, user):
     words = [client, *(["--user"] if user else [])]

@@ -18,10 +18,7 @@ THEIRS = {
     "claude-code": (".claude/settings.local.json", '{"model": "opus"}\n'),
     "codex": (".codex/config.toml", 'model = "gpt-5"\n'),
     "gemini": ("~/.gemini/extensions/extension-enablement.json", '{"mine": {}}\n'),
-    "openclaw": (
-        "~/.openclaw/openclaw.json",
-        '{"plugins": {"entries": {"mine": {}}}}\n',
-    ),
+    "openclaw": ("~/.openclaw/openclaw.json", '{"plugins": {"entries": {"mine": {}}}}\n'),
 }
 
 
@@ -60,9 +57,7 @@ def tree(*folders):
             name = path.relative_to(folder).as_posix()
             if "shared-memory" in name or name.startswith((".git/", ".config")):
                 continue
-            found[f"{folder.name == 'home'} {name}"] = (
-                path.read_bytes() if path.is_file() else None
-            )
+            found[f"{folder.name == 'home'} {name}"] = path.read_bytes() if path.is_file() else None
     return found
 
 
@@ -122,14 +117,8 @@ def test_a_copy_is_no_move(client, run, shop, tmp_path, name):
 
 def hear(program, folder):
     """Return what a session of OpenClaw in a folder begins with."""
-    event = {
-        "event": "start",
-        "session": f"agent:{folder.name}:main",
-        "cwd": str(folder),
-    }
-    done = subprocess.run(
-        [str(program)], input=json.dumps(event), capture_output=True, text=True
-    )
+    event = {"event": "start", "session": f"agent:{folder.name}:main", "cwd": str(folder)}
+    done = subprocess.run([str(program)], input=json.dumps(event), capture_output=True, text=True)
     return done.stdout
 
 
@@ -159,9 +148,7 @@ def test_a_second_project_of_openclaw_is_told_the_way(run, shop, tmp_path):
 
 
 @pytest.mark.parametrize("order", [[0, 1], [1, 0]])
-def test_the_last_of_two_projects_leaves_nothing_of_a_file_of_ours(
-    run, shop, tmp_path, order
-):
+def test_the_last_of_two_projects_leaves_nothing_of_a_file_of_ours(run, shop, tmp_path, order):
     home, other = tmp_path / "home", tmp_path / "other"
     subprocess.run(["git", "init", "-q", str(other)], check=True)
     before = tree(home)

@@ -12,12 +12,7 @@ def begun(tmp_path, run):
     """A project with a workspace, a decision and a file of a client."""
     (tmp_path / "CLAUDE.md").write_text(CLAUDE)
     assert run("install", "agents-md").code == 0
-    assert (
-        synapse(
-            ["write", "--from", "lead", "--namespace", "decisions/x", "Cents, always."]
-        )
-        == 0
-    )
+    assert synapse(["write", "--from", "lead", "--namespace", "decisions/x", "Cents, always."]) == 0
 
 
 def test_it_says_what_it_did_and_what_waits(tmp_path, run):
@@ -49,9 +44,7 @@ def test_as_json_and_undone(tmp_path, run):
     assert (done["shown"], len(done["proposed"]), done["withdrawn"]) == (1, 1, [])
     assert run("sync", "--undo", "CLAUDE.md").out.endswith("changed  CLAUDE.md\n")
     assert (tmp_path / "CLAUDE.md").read_text() == CLAUDE
-    assert list(run("sync", "--undo", "--json").json["files"]) == [
-        str(tmp_path / "AGENTS.md")
-    ]
+    assert list(run("sync", "--undo", "--json").json["files"]) == [str(tmp_path / "AGENTS.md")]
     assert run("sync", "--undo").out == "no file has the block\n"
 
 

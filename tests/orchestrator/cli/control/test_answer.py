@@ -240,9 +240,7 @@ def test_a_team_goes_on_with_what_comes_after_the_answer(here, run):
     done = run(*BRIEF, "--script", "plays:team")
     assert done.code == WAITING
     before = taken()
-    rows = {
-        row["run"]: row["state"] for row in run("ps", "--all", "--json").json["runs"]
-    }
+    rows = {row["run"]: row["state"] for row in run("ps", "--all", "--json").json["runs"]}
     assert sorted(rows.values()) == ["done", "done", "done", "waiting"]
     (root,) = run("tree", "--json").json["trees"]
     done = run("answer", root["run"], "--script", "plays:team", "In the vault")

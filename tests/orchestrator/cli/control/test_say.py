@@ -46,10 +46,7 @@ def heard(done):
 def test_it_reaches_every_session_at_its_next_event_once(sessions, run):
     done = run("say", WORDS, "--json")
     assert (done.code, done.err) == (0, "")
-    assert heard(done) == {
-        "lead": "at its next tool call",
-        "lead-2": "at its next prompt",
-    }
+    assert heard(done) == {"lead": "at its next tool call", "lead-2": "at its next prompt"}
     assert WORDS in tool(sessions, "busy")
     assert WORDS not in tool(sessions, "busy")
     prompt = hook(sessions, "idle", "UserPromptSubmit", prompt="Go on")
@@ -87,11 +84,7 @@ def test_it_says_so_in_words(office, run):
     assert lines[3].endswith(": cto, eng-b, lead")
     assert lines[4] == f"`synapse archive {id}` takes it back"
     entry = office.memory.as_agent("eng-b").get(id)
-    assert (entry.author, entry.priority, entry.body) == (
-        "operator",
-        "critical",
-        WORDS,
-    )
+    assert (entry.author, entry.priority, entry.body) == ("operator", "critical", WORDS)
     assert entry.expires - entry.at == 86_400_000_000
     office.memory.as_agent("operator").archive(id)
     assert office.memory.as_agent("eng-b").read().entries == ()
@@ -106,9 +99,7 @@ def test_nobody_is_at_work(office, run):
     assert max(map(len, done.out.splitlines())) <= 80
 
 
-@pytest.mark.parametrize(
-    "whom", ["eng-a", "team:backend", "backend", "eng-a-1", "eng-a-"]
-)
+@pytest.mark.parametrize("whom", ["eng-a", "team:backend", "backend", "eng-a-1", "eng-a-"])
 def test_it_may_be_said_to_some(office, run, whom):
     office.begin("eng-a-1")
     office.begin("eng-b-1", "eng-b")

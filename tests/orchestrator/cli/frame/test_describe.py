@@ -17,18 +17,8 @@ def lived(office):
     office.begin("r")
     office.prompt("r", ["syn-1"])
     office.turn("r", 1, "I look.", [("c1", "read", {"namespace": "api/*", "limit": 3})])
-    office.step(
-        "r",
-        2,
-        "result",
-        **steps.result(Asked("c1", "read", {}), "two\nlines", "capsule"),
-    )
-    office.step(
-        "r",
-        3,
-        "message",
-        **steps.message("This arrived.", "wake", "wake", ids=["syn-2"]),
-    )
+    office.step("r", 2, "result", **steps.result(Asked("c1", "read", {}), "two\nlines", "capsule"))
+    office.step("r", 3, "message", **steps.message("This arrived.", "wake", "wake", ids=["syn-2"]))
     office.turn("r", 4, "Finished.\nMore")
     office.end("r", turns=2)
     return office
@@ -93,18 +83,14 @@ def test_unread_results(office, run):
         office.begin(id, "lead")
     for id in ("read", "unread", "by-entry", "free"):
         office.begin(id, parent="lead-1", root="lead-1")
-        office.end(
-            id, turns=int(id != "free"), entry=f"syn-{id}", summary=f"{id} result"
-        )
+        office.end(id, turns=int(id != "free"), entry=f"syn-{id}", summary=f"{id} result")
     # which hands its result on
     office.begin("of-a-client", parent="lead-1", root="lead-1", attached="s1")
     office.end("of-a-client", turns=1, entry="syn-c", summary="its result")
     office.begin("waits", parent="lead-2", root="lead-2")
     office.end("waits")
     office.prompt("lead-1", agent="lead")
-    office.step(
-        "lead-1", 1, "message", **steps.message("x", "plan", "unread", read=["read"])
-    )
+    office.step("lead-1", 1, "message", **steps.message("x", "plan", "unread", read=["read"]))
     office.end("lead-1", "lead")
     office.begin("qa", parent="lead-1", root="lead-1")
     office.prompt("qa", ["syn-by-entry"])
@@ -129,10 +115,7 @@ def test_wakes(office, run):
     office.begin("s", "eng-b")
     office.prompt("s", [first], agent="eng-b")
     office.end("s", "eng-b")
-    found = {
-        (wake["entry"], wake["agent"]): wake
-        for wake in run("wakes", "--json").json["wakes"]
-    }
+    found = {(wake["entry"], wake["agent"]): wake for wake in run("wakes", "--json").json["wakes"]}
     assert {key: wake["state"] for key, wake in found.items()} == {
         (first, "eng-a"): "acked",
         (first, "eng-b"): "rendered",

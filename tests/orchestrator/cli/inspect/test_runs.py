@@ -33,10 +33,7 @@ def test_ps_shows_what_runs(family, run):
 def test_ps_tells_whose_supervisor_is_gone(family, run):
     family.holder.close()
     shown, waits = run("ps").out.split("\n\nwaits for you:\n")
-    assert [line.split()[1] for line in shown.splitlines()[1:]] == [
-        "orphaned",
-        "orphaned",
-    ]
+    assert [line.split()[1] for line in shown.splitlines()[1:]] == ["orphaned", "orphaned"]
     assert waits.endswith("    orchestrator resume lead-1\n")
 
 
@@ -51,13 +48,7 @@ def test_what_is_left_alone_says_what_it_waits_for(office, run, monkeypatch):
     engines = {"anthropic": {"kind": "anthropic", "key": "ANTHROPIC_API_KEY"}}
     office.begin("lead-1", "lead", role="project-lead", needs={"engines": engines})
     tools = {"slow(page)": "0123456789abcdef"}
-    office.begin(
-        "eng-a-1",
-        "eng-a",
-        "lead-1",
-        "lead-1",
-        needs={"engines": engines, "tools": tools},
-    )
+    office.begin("eng-a-1", "eng-a", "lead-1", "lead-1", needs={"engines": engines, "tools": tools})
     office.begin("eng-b-1", "eng-b", needs={"engines": engines})
     assert "waits" not in run("ps").out  # its supervisor lives
     office.holder.close()
@@ -66,11 +57,7 @@ def test_what_is_left_alone_says_what_it_waits_for(office, run, monkeypatch):
     lines = [f"eng-b-1 {key}", f"eng-a-1 {own}", f"lead-1 {key}"]
     assert run("ps").out.partition("\n\n")[0].splitlines()[4:] == lines
     assert sorted(run("tree").out.splitlines()[3:]) == sorted(lines)
-    assert [each["waits"] for each in run("ps", "--json").json["runs"]] == [
-        key,
-        own,
-        key,
-    ]
+    assert [each["waits"] for each in run("ps", "--json").json["runs"]] == [key, own, key]
     assert run("tree", "lead", "--json").json["trees"][0]["children"][0]["waits"] == own
     monkeypatch.setenv("ANTHROPIC_API_KEY", "secret")
     own = own.removesuffix(", key ANTHROPIC_API_KEY")
@@ -95,8 +82,7 @@ def test_ps_all_and_filters(family, run):
     assert "Do it\nwell" not in run("ps", "--all").out
     assert len(run("ps", "--all", "--limit", "1").out.splitlines()) == 2
     assert [
-        each["run"]
-        for each in run("ps", "--all", "--agent", "eng-a", "--json").json["runs"]
+        each["run"] for each in run("ps", "--all", "--agent", "eng-a", "--json").json["runs"]
     ] == ["eng-a-1"]
     assert (
         run("ps", "--project", "nothing").out
@@ -106,15 +92,9 @@ def test_ps_all_and_filters(family, run):
 
 def test_ps_says_what_is_not_done_and_why(family, run):
     family.begin("eng-a-2", "eng-a", task="Draw\nit", project="other")
-    family.end(
-        "eng-a-2", status="blocked", summary="Blocked: no key", why="no key\nat all"
-    )
+    family.end("eng-a-2", status="blocked", summary="Blocked: no key", why="no key\nat all")
     head, *rows = run("ps").out.split("\n\n")
-    assert [line.split()[0] for line in head.splitlines()] == [
-        "run",
-        "eng-b-1",
-        "lead-1",
-    ]
+    assert [line.split()[0] for line in head.splitlines()] == ["run", "eng-b-1", "lead-1"]
     assert rows == [
         "ended in the last 24 hours, and not done:\neng-a-2  blocked\n  no key at all\n"
     ]
@@ -137,18 +117,10 @@ def test_ps_json_has_the_figures_of_a_run_that_runs(family, run):
 
 def test_tree(family, run):
     lines = run("tree").out.splitlines()
-    assert [line.split("  ")[0] for line in lines] == [
-        "lead-1",
-        "├─ eng-a-1",
-        "└─ eng-b-1",
-    ]
+    assert [line.split("  ")[0] for line in lines] == ["lead-1", "├─ eng-a-1", "└─ eng-b-1"]
     assert lines[1].endswith("The API stands")
-    assert run("tree", "eng-b").out.startswith(
-        "eng-b-1  running  1,234 tokens, $0.5000, "
-    )
-    assert lines[0].startswith(
-        "lead-1  running  in all 3 runs, 1,354 tokens, $0.5100, "
-    )
+    assert run("tree", "eng-b").out.startswith("eng-b-1  running  1,234 tokens, $0.5000, ")
+    assert lines[0].startswith("lead-1  running  in all 3 runs, 1,354 tokens, $0.5100, ")
     assert "; its own 0 tokens, -  " in lines[0]
     nested = run("tree", "--json").json["trees"]
     assert (nested[0]["cost"], nested[0]["total"]["cost"]) == (None, 0.51)
@@ -166,9 +138,7 @@ def test_tree_of_a_tree(office, run):
         "│  └─ c",
         "└─ d",
     ]
-    assert [
-        line.split("  running")[0] for line in run("tree", "b").out.splitlines()
-    ] == [
+    assert [line.split("  running")[0] for line in run("tree", "b").out.splitlines()] == [
         "b",
         "└─ c",
     ]
@@ -177,8 +147,7 @@ def test_tree_of_a_tree(office, run):
 def test_a_run_by_the_beginning_of_its_name(family, run):
     assert run("tree", "eng").code == 5
     assert (
-        "eng-a-1, eng-b-1" in run("tree", "eng").err
-        or "eng-b-1, eng-a-1" in run("tree", "eng").err
+        "eng-a-1, eng-b-1" in run("tree", "eng").err or "eng-b-1, eng-a-1" in run("tree", "eng").err
     )
     assert run("tree", "nobody").code == 3
 
@@ -193,21 +162,8 @@ def test_stats(family, run):
     rows = {line.split()[0]: line.split()[1:] for line in table.splitlines()}
     assert rows["backend"] == ["1", "1", "0", "0", "0", "0", "120", "$0.0100", "11.1%"]
     assert rows["frontend"][:5] == ["1", "0", "0", "0", "1"]
-    assert rows["in"] == [
-        "all",
-        "3",
-        "1",
-        "0",
-        "0",
-        "2",
-        "0",
-        "1,354",
-        "$0.5100",
-        "11.1%",
-    ]
-    assert [
-        each["name"] for each in run("stats", "--by", "agent", "--json").json["groups"]
-    ] == [
+    assert rows["in"] == ["all", "3", "1", "0", "0", "2", "0", "1,354", "$0.5100", "11.1%"]
+    assert [each["name"] for each in run("stats", "--by", "agent", "--json").json["groups"]] == [
         "eng-a",
         "eng-b",
         "lead",
@@ -225,14 +181,11 @@ def test_stats_count_blockers_that_ended_no_run(family, run):
     for text in ("No key", "No disk"):
         agent_memory.append(text, "blockers/web", priority="critical")
     agent_memory.append("Only a note", "blockers/web", priority="info")
-    family.memory.as_agent("lead").append(
-        "No budget", "blockers/shop", priority="critical"
-    )
+    family.memory.as_agent("lead").append("No budget", "blockers/shop", priority="critical")
 
     def blockers(*words):
         return {
-            each["name"]: each["blockers"]
-            for each in run("stats", *words, "--json").json["groups"]
+            each["name"]: each["blockers"] for each in run("stats", *words, "--json").json["groups"]
         }
 
     assert blockers() == {"-": 1, "backend": 2, "frontend": 0}
@@ -249,10 +202,7 @@ def test_hostile_text_stays_text(office, run):
     for verb in ("ps", "tree"):
         assert "\x1b" not in run(verb).out
         assert "\u202e" not in run(verb).out
-    assert (
-        json.loads(run("ps", "--json").out)["runs"][0]["task"]
-        == "\x1b[2J\u202eevil\nmore"
-    )
+    assert json.loads(run("ps", "--json").out)["runs"][0]["task"] == "\x1b[2J\u202eevil\nmore"
 
 
 def test_an_empty_workspace(office, run):
@@ -276,10 +226,7 @@ def test_a_spawned_run_is_refused(office, run, monkeypatch, verb):
     done = run(
         verb,
         *needs.get(
-            verb,
-            ["r"]
-            if verb in ("tail", "replay", "receipt", "stop", "defrag-agent")
-            else [],
+            verb, ["r"] if verb in ("tail", "replay", "receipt", "stop", "defrag-agent") else []
         ),
     )
     assert (done.code, done.out) == (4, "")

@@ -55,10 +55,7 @@ class Watching:
         """Wait until a line ends with each of these; return all lines so far."""
         with self.grown:
             assert self.grown.wait_for(
-                lambda: all(
-                    any(line.endswith(end) for line in self.lines) for end in ends
-                ),
-                60,
+                lambda: all(any(line.endswith(end) for line in self.lines) for end in ends), 60
             ), self.lines
             return list(self.lines)
 

@@ -16,9 +16,7 @@ def offers(line, cwd):
         f"{script('bash')}\nCOMP_WORDS=({' '.join(repr(word) for word in words)})\n"
         f"COMP_CWORD={len(words) - 1}\n_orchestrator\nprintf '%s\\n' \"${{COMPREPLY[@]}}\"\n"
     )
-    env = os.environ | {
-        "PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"
-    }
+    env = os.environ | {"PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"}
     done = subprocess.run(
         ["bash", "-c", code],
         cwd=cwd,

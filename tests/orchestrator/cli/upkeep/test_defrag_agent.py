@@ -27,23 +27,15 @@ def test_a_nap_only_where_it_is_due(run, folder):
         "no nap: the context is 60% full"
     )
     assert (folder / "MEMORY.md").read_text() == "- a\n- a\n"
-    assert run("defrag-agent", folder, "--nap", "--context", "0.8").out.startswith(
-        "passed"
-    )
+    assert run("defrag-agent", folder, "--nap", "--context", "0.8").out.startswith("passed")
     assert run("defrag-agent", folder, "--nap").out.startswith("passed")
     assert run("defrag-agent", folder, "--nap", "--context", "80").code == 64
 
 
 def test_the_block_names_the_workspace(run, folder, tmp_path):
     synapse.init(str(tmp_path / "my team")).close()
-    assert (
-        run("--root", tmp_path / "my team", "defrag-agent", folder, "--install").code
-        == 0
-    )
-    assert (
-        f"synapse --root '{tmp_path}/my team' defrag"
-        in (folder / "DEFRAG.md").read_text()
-    )
+    assert run("--root", tmp_path / "my team", "defrag-agent", folder, "--install").code == 0
+    assert f"synapse --root '{tmp_path}/my team' defrag" in (folder / "DEFRAG.md").read_text()
     assert run("defrag-agent", folder, "--uninstall").code == 0
     assert not (folder / "DEFRAG.md").exists()
     assert run("defrag-agent", folder, "--install", "--plan").code == 64

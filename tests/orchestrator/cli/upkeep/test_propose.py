@@ -8,10 +8,7 @@ def root(tmp_path, monkeypatch):
     path = str(tmp_path / "team")
     with synapse.init(path) as mem:
         mem.register(synapse.Agent("eng-a", write=("api/*",), read=("api/*",)))
-        for text in (
-            "The build takes 5 min.",
-            "The build takes 5 minutes. It runs on web-1.",
-        ):
+        for text in ("The build takes 5 min.", "The build takes 5 minutes. It runs on web-1."):
             mem.as_agent("eng-a").append(text, "api/x")
     monkeypatch.setenv("SYNAPSE_ROOT", path)
     return path
@@ -21,10 +18,7 @@ def test_by_hand(run, root):
     assert run("propose", "--plan").out == "2 entries in 1 calls\n"
     assert run("propose", "--plan", "--json").json["calls"] == 1
     none = run("propose")
-    assert (
-        none.code,
-        "no engine is named to propose: give --engine NAME" in none.err,
-    ) == (
+    assert (none.code, "no engine is named to propose: give --engine NAME" in none.err) == (
         64,
         True,
     )

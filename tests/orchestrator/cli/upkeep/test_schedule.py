@@ -31,9 +31,7 @@ def test_what_is_next_and_what_was(run, root):
     assert first.startswith(
         f"next: the nightly run of {told['next']['date']}, at {told['next']['date']} 03:15 Europe/Berlin"
     )
-    assert first.endswith(
-        "by no process yet: start `orchestrator up`, or see --systemd and --cron"
-    )
+    assert first.endswith("by no process yet: start `orchestrator up`, or see --systemd and --cron")
     done = run("schedule", "--run")
     assert (done.code, done.out.split()[-2:]) == (0, ["is", "done"])
     assert run("schedule", "--run").out.endswith("was done before\n")
@@ -42,26 +40,17 @@ def test_what_is_next_and_what_was(run, root):
     assert (night["job"], night["state"], night["told"]["acts"]) == ("night", "done", 0)
     assert night["holders"] == [f"{os.uname().nodename}:{os.getpid()}"]
     assert 0 <= night["seconds"] < 60
-    assert run("schedule").out.splitlines()[2].split()[:3] == [
-        night["date"],
-        "night",
-        "done",
-    ]
+    assert run("schedule").out.splitlines()[2].split()[:3] == [night["date"], "night", "done"]
     assert run("schedule", "--days", "0").out.count("\n") == 1
 
 
 def test_units_that_run_it(run, root):
     words = f"{sys.executable} -P -m orchestrator --root '{root}' schedule --run"
-    assert (
-        run("schedule", "--cron").out.splitlines()[1] == f"*/10 * * * * {words} --quiet"
-    )
+    assert run("schedule", "--cron").out.splitlines()[1] == f"*/10 * * * * {words} --quiet"
     unit = run("schedule", "--systemd").out
     assert "OnCalendar=*-*-* 03:15:00 Europe/Berlin\n" in unit
     assert "Persistent=true\n" in unit
-    assert (
-        f'ExecStart={sys.executable} -P -m orchestrator --root "{root}" schedule --run\n'
-        in unit
-    )
+    assert f'ExecStart={sys.executable} -P -m orchestrator --root "{root}" schedule --run\n' in unit
     assert "synapse-night-my-team.timer" in unit
     assert run("schedule", "--systemd", "--cron").code == 64
 

@@ -94,9 +94,7 @@ def test_run(here, run):
     assert (done.code, done.out) == (0, "It is done.\n")
     (last,) = [line for line in done.err.splitlines() if ": done; " in line]
     assert last.startswith("eng-backend-")
-    assert re.search(
-        r"; memory took \d+, [\d.]+% of the \d+ of its work, and spared no call", last
-    )
+    assert re.search(r"; memory took \d+, [\d.]+% of the \d+ of its work, and spared no call", last)
     assert "overhead" not in done.err
     assert any("says     It is done.  (" in line for line in done.err.splitlines())
 
@@ -104,11 +102,7 @@ def test_run(here, run):
 def test_run_json_is_the_result_alone(here, run):
     words = ("--agent", "eng-backend", "--script", "plays:works", "--json")
     done = run("run", *words, "Fix it")
-    assert (done.json["status"], done.json["text"], done.err) == (
-        "done",
-        "It is done.",
-        "",
-    )
+    assert (done.json["status"], done.json["text"], done.err) == ("done", "It is done.", "")
     assert run("tree", "--json").json["trees"][0]["run"] == done.json["run"]
 
 
@@ -125,20 +119,11 @@ def test_run_ends_with_zero_only_when_it_is_done(here, run):
     assert why.endswith("There is no key.")
     assert asks.endswith(" waits for you: There is no key.")
     assert line.split()[:2] == ["orchestrator", "answer"]
-    done = run(
-        "run", "--agent", "eng-backend", "--script", "plays:says_blocked", "Fix it now"
-    )
+    done = run("run", "--agent", "eng-backend", "--script", "plays:says_blocked", "Fix it now")
     assert (done.code, done.out) == (WAITING, "Blocked: there is no key.\n")
     assert done.err.splitlines()[-3].endswith("; there is no key.")
     done = run(
-        "run",
-        "--agent",
-        "eng-backend",
-        "--script",
-        "plays:stuck",
-        "--timeout",
-        "0.3",
-        "Fix this",
+        "run", "--agent", "eng-backend", "--script", "plays:stuck", "--timeout", "0.3", "Fix this"
     )
     assert (done.code, "timeout" in done.err) == (NOT_DONE, True)
     done = run("run", "--agent", "eng-backend", "--max-tokens", "10", "Fix that")
@@ -226,9 +211,7 @@ def test_a_dry_run_calls_and_writes_nothing(here, run):
     with synapse.open(str(here)) as memory:
         memory.as_agent("lead").append("Use /v2", "projects/web", priority="critical")
     before = files(here)
-    done = run(
-        "run", "--agent", "eng-backend", "--project", "web", "--dry-run", "Fix it"
-    )
+    done = run("run", "--agent", "eng-backend", "--project", "web", "--dry-run", "Fix it")
     assert done.code == 0
     for told in (
         "> Use /v2",
@@ -252,15 +235,10 @@ def test_a_dry_run_calls_and_writes_nothing(here, run):
 
 def test_a_dry_run_knows_prices_without_a_key(here, run):
     words = ("run", "--agent", "eng-backend", "--dry-run", "--json", "--engine")
-    cost = run(*words, "anthropic", "--model", "claude-sonnet-4-5", "Fix it").json[
-        "cost"
-    ]
+    cost = run(*words, "anthropic", "--model", "claude-sonnet-4-5", "Fix it").json["cost"]
     assert 0 < cost["first_turn_at_most"] < 1
     assert cost["run"] > 0
-    assert (
-        run(*words, "openai", "--model", "unheard-of", "Fix it").json["cost"]["run"]
-        is None
-    )
+    assert run(*words, "openai", "--model", "unheard-of", "Fix it").json["cost"]["run"] is None
 
 
 def test_a_dry_run_knows_the_engines_that_are_declared(here, run):
@@ -296,10 +274,7 @@ def test_the_prompt_of_a_run_is_the_one_of_its_dry_run(here, run):
     assert run("replay", id).out == dry["prompt"]
     done = run("receipt", id)
     assert done.out.startswith(f"Run {id}, epoch 1, of eng-backend")
-    assert (
-        run("receipt", id, "--json").json["receipt"]["prompt"]
-        == dry["receipt"]["prompt"]
-    )
+    assert run("receipt", id, "--json").json["receipt"]["prompt"] == dry["receipt"]["prompt"]
 
 
 @pytest.mark.parametrize("left", [None, b"", b"\0" * 900, b'{"run": "eng'])
@@ -338,10 +313,7 @@ def test_team_runs_at_once(here, run):
     done = run("team", *words, "--script", "tests.team_play:play")
     assert done.code == 0
     lines = done.out.splitlines()
-    assert (
-        lines[0]
-        == "2 of 2 tasks are done; I was shown what 2 of them left in the memory."
-    )
+    assert lines[0] == "2 of 2 tasks are done; I was shown what 2 of them left in the memory."
     assert lines[-1] == "The project is done."
     assert len(run("tree").out.splitlines()) == 6
     assert run("unread").out == "no unread results\n"
@@ -353,39 +325,24 @@ def test_team_json_and_file(here, run, tmp_path):
     )
     done = run("team", "--project", "p", "--brief", "b", "--file", "two.yaml", "--json")
     assert [each["status"] for each in done.json["runs"]] == ["done"] * 3
-    assert (
-        run("team", "--project", "p", "--brief", "b", "--file", "none.yaml").code == 3
-    )
+    assert run("team", "--project", "p", "--brief", "b", "--file", "none.yaml").code == 3
     assert run("team", "--project", "p", "--brief", " ").code == 64
 
 
 def test_a_blocked_team_is_not_done(here, run):
     done = run("team", "--project", "p", "--brief", "b", "--script", "plays:blocked")
     assert done.code == WAITING
-    (cto,) = (
-        line.split()[0] for line in done.out.splitlines() if line.startswith("cto-")
-    )
+    (cto,) = (line.split()[0] for line in done.out.splitlines() if line.startswith("cto-"))
     assert (
-        done.out.splitlines()[-1]
-        == f"The project is blocked: {cto} is blocked: There is no key."
+        done.out.splitlines()[-1] == f"The project is blocked: {cto} is blocked: There is no key."
     )
     done = run(
-        "team",
-        "--project",
-        "q",
-        "--brief",
-        "b",
-        "--script",
-        "plays:team_blocked",
-        "--quiet",
+        "team", "--project", "q", "--brief", "b", "--script", "plays:team_blocked", "--quiet"
     )
     assert done.code == WAITING
     print(repr(done.err))
     (line, *_) = done.err.splitlines()
-    assert (line.startswith("eng-backend-"), line.endswith("; there is no key.")) == (
-        True,
-        True,
-    )
+    assert (line.startswith("eng-backend-"), line.endswith("; there is no key.")) == (True, True)
 
 
 # -- where no engine is named ----------------------------------------------------------
@@ -423,18 +380,14 @@ def test_what_names_an_engine_begins(unnamed, run):
     assert run(*WORK, "--engine", "scripted").code == 0
     assert run(*WORK[:-1], "List the tools", "--script", "plays:lists").out == "[]\n"
     path = unnamed / "agents" / "eng-backend.yaml"
-    path.write_text(
-        path.read_text().replace("# engine: claude-code", "engine: scripted")
-    )
+    path.write_text(path.read_text().replace("# engine: claude-code", "engine: scripted"))
     assert run(*WORK).code == 0
 
 
 def test_one_member_of_a_team_without_an_engine_holds_up_all_of_it(unnamed, run):
     for agent in ("cto", "lead", "eng-backend", "eng-frontend"):
         path = unnamed / "agents" / f"{agent}.yaml"
-        path.write_text(
-            path.read_text().replace("# engine: claude-code", "engine: scripted")
-        )
+        path.write_text(path.read_text().replace("# engine: claude-code", "engine: scripted"))
     done = run(*BRIEF)
     assert (done.code, "no engine is named for qa" in done.err) == (64, True)
     assert run("ps", "--all").out == "no runs\n"
@@ -443,9 +396,7 @@ def test_one_member_of_a_team_without_an_engine_holds_up_all_of_it(unnamed, run)
 def test_a_dry_run_without_an_engine_has_no_price(unnamed, run):
     done = run(*WORK, "--dry-run")
     assert (done.code, "## Your Task" in done.out) == (0, True)
-    assert done.out.endswith(
-        "Price: not known, for no engine is named and no key is set\n"
-    )
+    assert done.out.endswith("Price: not known, for no engine is named and no key is set\n")
     done = run(*WORK, "--dry-run", "--json").json
     assert (done["engine"], done["cost"]["run"]) == (None, None)
 
@@ -481,9 +432,7 @@ def at_a_terminal(*words, after=None, do=None, width=80):
             after = None
             do(child, terminal)
     os.close(terminal)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), shown.decode(
-        errors="replace"
-    )
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), shown.decode(errors="replace")
 
 
 def test_progress_on_a_terminal_and_ctrl_c(here, run):
@@ -545,9 +494,7 @@ def test_no_figure_is_cut(here, run):
     )
     for width in (78, 60):
         _, shown = at_a_terminal("stats", width=width)
-        head, row = re.sub("\x1b\\[[0-9;]*m", "", shown.replace("\r", "")).split("\n")[
-            :2
-        ]
+        head, row = re.sub("\x1b\\[[0-9;]*m", "", shown.replace("\r", "")).split("\n")[:2]
         assert head.split()[1:] == [
             "runs",
             "done",
@@ -574,15 +521,10 @@ def test_what_nobody_reported_is_told_as_an_estimate(here, run):
     ) == (0, True, True)
     told = run("ps", "--all").out.split("\n")[1].split()[3]
     assert told[0] == "~"
-    assert (
-        int(told[1:])
-        == done.json["usage"]["input_tokens"] + done.json["usage"]["output_tokens"]
-    )
+    assert int(told[1:]) == done.json["usage"]["input_tokens"] + done.json["usage"]["output_tokens"]
     assert f" {told} tokens" in run("tree").out
     assert run("tail", done.json["run"]).out.count("~") == 3
-    assert run("stats").out.endswith(
-        "\n~: some of it was not reported, or could not be counted\n"
-    )
+    assert run("stats").out.endswith("\n~: some of it was not reported, or could not be counted\n")
     assert run("stats", "--json").json["all"]["estimated"]
 
 
@@ -598,9 +540,7 @@ def test_a_stop_ends_what_no_process_holds(here, run):
         "plays:stuck",
         "Work",
     ]
-    process = subprocess.Popen(
-        line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     end = time.monotonic() + 20
     while not run("ps", "--json").json["runs"] and time.monotonic() < end:
         time.sleep(0.05)
@@ -618,10 +558,7 @@ def test_a_damaged_folder_hides_no_prompt_and_holds_up_nobody(here, run):
     steps.write_text('{"n": 0}\n')
     assert run("replay", id).out == before
     done = run("tail", id)
-    assert (
-        done.code,
-        done.err.startswith("orchestrator: a line of steps.jsonl is damaged: "),
-    ) == (
+    assert (done.code, done.err.startswith("orchestrator: a line of steps.jsonl is damaged: ")) == (
         6,
         True,
     )
@@ -639,9 +576,7 @@ def test_a_run_that_is_killed_is_gone_on_with(here, run, tmp_path):
         "plays:stuck",
         "Work",
     ]
-    process = subprocess.Popen(
-        line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     end = time.monotonic() + 10
     while not (runs := run("ps", "--json").json["runs"]) and time.monotonic() < end:
         time.sleep(0.05)
@@ -688,9 +623,7 @@ def test_resume_with_the_tools_of_a_server(here, run, tmp_path):
         "Work",
     )
     line = [sys.executable, "-m", "orchestrator", *words]
-    process = subprocess.Popen(
-        line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     end = time.monotonic() + 60
     while not (runs := run("ps", "--json").json["runs"]) and time.monotonic() < end:
         time.sleep(0.05)
@@ -711,8 +644,7 @@ def test_up_status_down(here, run):
     assert up.code == 0
     try:
         assert re.match(
-            rf"{re.escape(up.out.strip())} for \d+ s; it holds these runs: none",
-            run("status").out,
+            rf"{re.escape(up.out.strip())} for \d+ s; it holds these runs: none", run("status").out
         )
         assert run("up").code == run("up", "--detach").code == 5
     finally:
@@ -761,16 +693,12 @@ def test_no_run_begins_by_settings_that_are_not_understood(here, run, text, told
     good = path.read_text()
     key = text.partition(":")[0]
     path.write_text(
-        "\n".join(line for line in good.split("\n") if not line.startswith(f"{key}:"))
-        + f"{text}\n"
+        "\n".join(line for line in good.split("\n") if not line.startswith(f"{key}:")) + f"{text}\n"
     )
     words = ("run", "--agent", "eng-backend", "Work")
     for more in ((), ("--dry-run",)):
         done = run(*words, *more)
-        assert (done.code, "no run begins by these settings" in done.err) == (
-            64,
-            True,
-        ), done.err
+        assert (done.code, "no run begins by these settings" in done.err) == (64, True), done.err
         assert told in done.err
     assert run("ps", "--all").out == "no runs\n", "what reads goes on"
     path.write_text(good + "x-mine: {limit: 1}\nreputation: maybe\n")
@@ -779,10 +707,7 @@ def test_no_run_begins_by_settings_that_are_not_understood(here, run, text, told
 
 def test_settings_that_are_spoiled_later_begin_no_more_runs(here):
     engine = Scripted(lambda seen: "It is done.")
-    with (
-        synapse.open(str(here)) as memory,
-        Supervisor(memory, engine=engine) as supervisor,
-    ):
+    with synapse.open(str(here)) as memory, Supervisor(memory, engine=engine) as supervisor:
         assert supervisor.run(Task("Work", "eng-backend")).status == "done"
         with (here / "synapse.yaml").open("a") as file:
             file.write("limit: {run: {usd: 0.01}}\n")
@@ -797,7 +722,4 @@ def test_an_agent_that_is_not_there_may_be_meant_otherwise(here, run):
     with (here / "team.yaml").open("a") as file:
         file.write("max_us: 1\n")
     done = run("team", "--project", "p", "--brief", "b")
-    assert (done.code, "max_us is not known: did you mean max_usd?" in done.err) == (
-        64,
-        True,
-    )
+    assert (done.code, "max_us is not known: did you mean max_usd?" in done.err) == (64, True)

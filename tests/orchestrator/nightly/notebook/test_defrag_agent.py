@@ -59,12 +59,7 @@ def test_a_folder_that_is_named_from_where_one_stands(folder, monkeypatch):
 def test_a_cycle(folder):
     before = files(folder)
     report = defrag_agent(folder, NOW)
-    assert (report.verdict, report.added, report.removed, report.filed) == (
-        "passed",
-        1,
-        1,
-        1,
-    )
+    assert (report.verdict, report.added, report.removed, report.filed) == ("passed", 1, 1, 1)
     after = files(folder)
     assert (
         after["MEMORY.md"]
@@ -72,9 +67,7 @@ def test_a_cycle(folder):
     )
     assert "- an old note\r\n" in after["memory/archive/2026-01.md"]
     notes = [name for name in before if name != "MEMORY.md"]
-    assert {name: after[name] for name in notes} == {
-        name: before[name] for name in notes
-    }
+    assert {name: after[name] for name in notes} == {name: before[name] for name in notes}
     with open(f"{folder}/memory/defrag-log.md") as log:
         text = log.read()
     assert text.startswith("## 2026-02-10 02:30 — Defrag Complete\n")

@@ -5,14 +5,7 @@ from datetime import date
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.nightly.notebook.notes import (
-    Notebook,
-    count,
-    items_of,
-    lost,
-    overlap,
-    tidied,
-)
+from orchestrator.nightly.notebook.notes import Notebook, count, items_of, lost, overlap, tidied
 from tests.examples import examples
 
 TODAY = date(2026, 2, 10)
@@ -56,10 +49,7 @@ def test_what_notes_say_is_worth_keeping_is_kept():
         " blue buttons\n\n"
         "## Lessons Learned\n\n- Lesson: read the log first\n"
     )
-    assert [moved.reason for moved in plan.removed] == [
-        "stands there twice",
-        "outdated",
-    ]
+    assert [moved.reason for moved in plan.removed] == ["stands there twice", "outdated"]
 
 
 def test_old_notes_and_what_leaves_go_into_the_archive_whole():
@@ -73,19 +63,12 @@ def test_old_notes_and_what_leaves_go_into_the_archive_whole():
 def test_again_changes_nothing():
     book = after(BOOK, tidied(BOOK, TODAY))
     again = tidied(book, TODAY)
-    assert (again.memory, again.archive, again.added, again.removed) == (
-        book.memory,
-        {},
-        (),
-        (),
-    )
+    assert (again.memory, again.archive, again.added, again.removed) == (book.memory, {}, (), ())
 
 
 def test_a_note_that_was_written_to_since_is_copied_again():
     book = after(BOOK, tidied(BOOK, TODAY))
-    grown = book._replace(
-        notes={**NOTES, date(2026, 1, 5): NOTES[date(2026, 1, 5)] + "- more\n"}
-    )
+    grown = book._replace(notes={**NOTES, date(2026, 1, 5): NOTES[date(2026, 1, 5)] + "- more\n"})
     plan = tidied(grown, TODAY)
     assert plan.filed == (date(2026, 1, 5),)
     assert plan.archive["2026-01"].startswith(book.archive["2026-01"])

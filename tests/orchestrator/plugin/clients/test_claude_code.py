@@ -34,9 +34,7 @@ def target(tmp_path, **more):
         "user": False,
     }
     fields |= {"python": sys.executable, "package": PACKAGE, "home": f"{tmp_path}/home"}
-    return Target(
-        **{**fields, "folder": f"{tmp_path}/memory/runs/.plugins/claude-code", **more}
-    )
+    return Target(**{**fields, "folder": f"{tmp_path}/memory/runs/.plugins/claude-code", **more})
 
 
 def sample(name):
@@ -58,32 +56,22 @@ def test_its_hooks_are_those_of_the_facts(tmp_path):
         words = [each["args"] for each in group["hooks"]]
         starts = about.name in ("start", "agent-start")
         assert words == (
-            [[], ["--more"]]
-            if starts
-            else [["--away"]]
-            if about.name == "end"
-            else [[]]
+            [[], ["--more"]] if starts else [["--away"]] if about.name == "end" else [[]]
         )
-        assert [bool(wait["hooks"][0].get("asyncRewake")) for wait in waits] == [
-            True
-        ] * (about.name in ("start", "stop"))
+        assert [bool(wait["hooks"][0].get("asyncRewake")) for wait in waits] == [True] * (
+            about.name in ("start", "stop")
+        )
 
 
 def test_two_folders_are_two_marketplaces(tmp_path):
     one, two = target(tmp_path), target(tmp_path, folder=f"{tmp_path}/other")
     assert claude_code.marketplace(one) != claude_code.marketplace(two)
-    settings = next(
-        change for change in claude_code.plan(one) if isinstance(change, Json)
-    )
+    settings = next(change for change in claude_code.plan(one) if isinstance(change, Json))
     name = claude_code.marketplace(one)
     assert settings.path == f"{tmp_path}/.claude/settings.local.json"
     assert settings.members["enabledPlugins"] == {f"synapse@{name}": True}
-    assert (
-        settings.members["extraKnownMarketplaces"][name]["source"]["path"] == one.folder
-    )
-    forget = next(
-        change for change in claude_code.plan(one) if isinstance(change, Command)
-    )
+    assert settings.members["extraKnownMarketplaces"][name]["source"]["path"] == one.folder
+    forget = next(change for change in claude_code.plan(one) if isinstance(change, Command))
     assert forget.late
     assert forget.undo[-1] == name
 
@@ -99,13 +87,9 @@ def test_a_users_own_settings_are_where_the_client_has_them(tmp_path):
 def test_a_folder_that_is_not_trusted_is_found_out(tmp_path):
     place = target(tmp_path)
     (tmp_path / "home").mkdir()
-    verdicts = [
-        (finding.check, finding.verdict) for finding in claude_code.examine(place)
-    ]
+    verdicts = [(finding.check, finding.verdict) for finding in claude_code.examine(place)]
     assert verdicts == [("claude-code folder trusted", "fail")]
-    trusted = {
-        "projects": {os.path.dirname(tmp_path): {"hasTrustDialogAccepted": True}}
-    }
+    trusted = {"projects": {os.path.dirname(tmp_path): {"hasTrustDialogAccepted": True}}}
     (tmp_path / "home/.claude.json").write_text(json.dumps(trusted))
     assert [finding.verdict for finding in claude_code.examine(place)] == ["ok"]
 
@@ -119,17 +103,13 @@ def test_a_plugin_that_its_user_switched_off_is_found_out(tmp_path):
         "disableAllHooks": True,
     }
     (folder / "settings.json").write_text(json.dumps(off))
-    assert {
-        finding.check: finding.verdict for finding in claude_code.examine(place)
-    } == {
+    assert {finding.check: finding.verdict for finding in claude_code.examine(place)} == {
         "claude-code hooks": "fail",
         "claude-code plugin": "fail",
     }
 
 
-@pytest.mark.parametrize(
-    "path", sorted(SAMPLES.glob("*.json")), ids=lambda path: path.stem
-)
+@pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.json")), ids=lambda path: path.stem)
 def test_every_event_that_the_client_sends_is_read(path):
     payload = json.loads(path.read_text(encoding="utf-8"))
     event = read_event(facts.load("claude-code"), payload)
@@ -157,13 +137,7 @@ def test_the_cap_is_in_units_of_utf_16():
 
 def test_what_is_done_at_a_sessions_end_is_not_waited_for(memory):
     folder = os.path.dirname(memory.store.root)
-    program = [
-        sys.executable,
-        "-I",
-        "-S",
-        os.path.abspath(hook.__file__),
-        "claude-code",
-    ]
+    program = [sys.executable, "-I", "-S", os.path.abspath(hook.__file__), "claude-code"]
     start = {
         "session_id": "s1",
         "cwd": folder,
@@ -172,13 +146,7 @@ def test_what_is_done_at_a_sessions_end_is_not_waited_for(memory):
     }
     env = {"PATH": os.environ["PATH"], "HOME": folder, "CI": "1"}
     subprocess.run(
-        program,
-        input=json.dumps(start),
-        env=env,
-        cwd=folder,
-        text=True,
-        check=True,
-        timeout=60,
+        program, input=json.dumps(start), env=env, cwd=folder, text=True, check=True, timeout=60
     )
     end = json.dumps({**start, "hook_event_name": "SessionEnd", "reason": "other"})
     done = subprocess.run(
@@ -203,13 +171,7 @@ def test_what_is_done_at_a_sessions_end_is_not_waited_for(memory):
 
 def waited(folder, *words, stdin=subprocess.DEVNULL, **env):
     """Run the program that waits; its exit code, and what it said."""
-    command = [
-        sys.executable,
-        "-P",
-        os.path.abspath(watch.__file__),
-        "claude-code",
-        *words,
-    ]
+    command = [sys.executable, "-P", os.path.abspath(watch.__file__), "claude-code", *words]
     own = {
         "PATH": os.environ["PATH"],
         "HOME": str(folder),
@@ -218,13 +180,7 @@ def waited(folder, *words, stdin=subprocess.DEVNULL, **env):
         **env,
     }
     done = subprocess.run(
-        command,
-        stdin=stdin,
-        env=own,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=60,
+        command, stdin=stdin, env=own, cwd=folder, capture_output=True, text=True, timeout=60
     )
     return done.returncode, done.stdout + done.stderr
 
@@ -234,10 +190,7 @@ def waited(folder, *words, stdin=subprocess.DEVNULL, **env):
     [
         ((), {}),
         (("--root", "/nowhere"), {}),
-        (
-            ("rewake",),
-            {},
-        ),  # this process was not started as a stream: the client may wait for it
+        (("rewake",), {}),  # this process was not started as a stream: the client may wait for it
         (("rewake",), {"CLAUDE_CODE_ENTRYPOINT": "cli"}),
         (("monitor",), {"SYNAPSE_RUN": "r1"}),
         (("monitor",), {"CLAUDE_PID": "999999999"}),
@@ -257,8 +210,7 @@ def test_a_stream_is_known_by_the_clients_own_command_line():
 
 
 @pytest.mark.skipif(
-    not hasattr(os, "pidfd_open"),
-    reason="this system tells of a process' end only when asked",
+    not hasattr(os, "pidfd_open"), reason="this system tells of a process' end only when asked"
 )
 def test_a_hang_up_and_an_end_are_heard():
     child = subprocess.Popen(

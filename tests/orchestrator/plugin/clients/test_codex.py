@@ -31,9 +31,7 @@ def event(name):
     return found
 
 
-@pytest.mark.parametrize(
-    "path", sorted(SAMPLES.glob("*.json")), ids=lambda path: path.stem
-)
+@pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.json")), ids=lambda path: path.stem)
 def test_every_event_is_of_the_session(path):
     found = event(path.stem)
     assert (found.session, found.client) == (SESSION, "codex")
@@ -42,11 +40,7 @@ def test_every_event_is_of_the_session(path):
 
 def test_a_sub_agent_of_either_generation_is_spawned_by_what_can_be_read():
     old, new = event("PreToolUse-spawn_agent"), event("PreToolUse-spawn_agent-v2")
-    assert (old.kind, old.prompt, old.type) == (
-        "spawn",
-        "CHILD task: read a.txt",
-        "explorer",
-    )
+    assert (old.kind, old.prompt, old.type) == ("spawn", "CHILD task: read a.txt", "explorer")
     # the message is sealed by its provider
     assert (new.kind, new.prompt, new.type) == ("spawn", "reader", None)
 
@@ -61,11 +55,7 @@ def test_the_end_of_a_sub_agent_names_its_own_transcript():
 
 def test_a_sub_agents_prompt_is_its_own():
     found = event("UserPromptSubmit-agent")
-    assert (found.name, found.agent, found.prompt) == (
-        "prompt",
-        CHILD,
-        "CHILD task: read a.txt",
-    )
+    assert (found.name, found.agent, found.prompt) == ("prompt", CHILD, "CHILD task: read a.txt")
 
 
 @pytest.mark.parametrize("name", ["Stop", "SubagentStop"])
@@ -79,9 +69,7 @@ def test_the_end_takes_a_reason_and_no_context(name):
 def test_a_denied_call_is_one_that_codex_takes():
     answer = json.loads(
         reply_json(
-            CODEX,
-            event("PreToolUse-Bash"),
-            Reply(context="Known.", deny="Done.", stop="no"),
+            CODEX, event("PreToolUse-Bash"), Reply(context="Known.", deny="Done.", stop="no")
         )
     )
     assert answer == {
@@ -103,30 +91,19 @@ def test_a_conversation_has_the_usage_of_each_reply():
 
 def test_a_sub_agent_has_its_own_usage():
     path = SAMPLES / "transcript-agent.jsonl"
-    assert spent("codex", str(path)) == Spent(
-        Usage(22_363, 57, 14_976), 2, "gpt-6.1-sol"
-    )
+    assert spent("codex", str(path)) == Spent(Usage(22_363, 57, 14_976), 2, "gpt-6.1-sol")
 
 
 def test_the_lines_of_a_parent_are_not_a_forks(tmp_path):
     fork = tmp_path / "rollout.jsonl"
     own = (SAMPLES / "transcript-agent.jsonl").read_text().splitlines(keepends=True)
-    fork.write_text(
-        own[0] + (SAMPLES / "transcript.jsonl").read_text() + "".join(own[1:])
-    )
-    assert spent("codex", str(fork)) == spent(
-        "codex", str(SAMPLES / "transcript-agent.jsonl")
-    )
+    fork.write_text(own[0] + (SAMPLES / "transcript.jsonl").read_text() + "".join(own[1:]))
+    assert spent("codex", str(fork)) == spent("codex", str(SAMPLES / "transcript-agent.jsonl"))
 
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "",
-        "\0" * 99,
-        '{"type":"token_usage_record"',
-        '[1]\n"a"\n{"type":"token_usage_record"}\n',
-    ],
+    ["", "\0" * 99, '{"type":"token_usage_record"', '[1]\n"a"\n{"type":"token_usage_record"}\n'],
 )
 def test_what_is_no_transcript_tells_nothing(tmp_path, text):
     path = tmp_path / "rollout.jsonl"
@@ -216,14 +193,9 @@ def test_every_event_has_a_hook_with_the_limit_of_its_cap(tmp_path):
 @pytest.mark.parametrize("user", [True, False])
 def test_its_tables_are_toml_whatever_the_folder_is_called(tmp_path, user):
     (block,) = [
-        change
-        for change in codex.plan(target(tmp_path, user))
-        if isinstance(change, Block)
+        change for change in codex.plan(target(tmp_path, user)) if isinstance(change, Block)
     ]
-    assert (
-        tomllib.loads(block.text)["mcp_servers"]["synapse"]["command"]
-        == target(tmp_path).mcp
-    )
+    assert tomllib.loads(block.text)["mcp_servers"]["synapse"]["command"] == target(tmp_path).mcp
     assert block.path == str(tmp_path / ".codex/config.toml")
 
 
@@ -246,9 +218,7 @@ def test_the_doctor_says_where_shells_may_not_write(tmp_path):
 def queue(tmp_path, code):
     """Stands in the place of Codex: keeps its arguments, and ends with this code."""
     program = tmp_path / "codex"
-    program.write_text(
-        f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/given\nexit {code}\n'
-    )
+    program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/given\nexit {code}\n')
     program.chmod(0o755)
     return {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path)}
 
@@ -256,9 +226,7 @@ def queue(tmp_path, code):
 @pytest.mark.parametrize("code", [0, 1])
 def test_a_wake_is_queued_word_by_word(tmp_path, code):
     env = queue(tmp_path, code)
-    assert wakes_codex.wake(SESSION, '--thread "$HOME"', str(tmp_path), env) == (
-        code == 0
-    )
+    assert wakes_codex.wake(SESSION, '--thread "$HOME"', str(tmp_path), env) == (code == 0)
     assert (tmp_path / "given").read_text().splitlines() == [
         "queue",
         f"--thread={SESSION}",
@@ -267,9 +235,7 @@ def test_a_wake_is_queued_word_by_word(tmp_path, code):
 
 
 def test_without_codex_nobody_is_woken(tmp_path):
-    assert not wakes_codex.wake(
-        SESSION, "Wake.", str(tmp_path), {"PATH": str(tmp_path)}
-    )
+    assert not wakes_codex.wake(SESSION, "Wake.", str(tmp_path), {"PATH": str(tmp_path)})
 
 
 def test_no_session_is_woken_that_nobody_would_see(tmp_path):
@@ -279,13 +245,8 @@ def test_no_session_is_woken_that_nobody_would_see(tmp_path):
         (["app-server", wakes_codex.SERVER], False),
         (["--no-daemon"], True),
     ):
-        with subprocess.Popen(
-            [sys.executable, "-c", waits, *words], stdin=-1, stdout=-1
-        ) as client:
+        with subprocess.Popen([sys.executable, "-c", waits, *words], stdin=-1, stdout=-1) as client:
             client.stdout.readline()  # it is no copy of this process any more
-            assert (
-                wakes_codex.wake(SESSION, "Wake.", str(tmp_path), env, client.pid)
-                == woken
-            )
+            assert wakes_codex.wake(SESSION, "Wake.", str(tmp_path), env, client.pid) == woken
             client.communicate()
     assert not wakes_codex.wake(SESSION, "Wake.", str(tmp_path), env, client.pid)

@@ -119,29 +119,21 @@ def test_what_comes_in_a_call_is_told_to_the_subagent_that_makes_it(memory):
         "Stop using v1.", "decisions/all", priority="critical", to=("agent:engineer",)
     )
     assert "Stop using v1." in context(told(memory, "AfterTool-read_file"))
-    assert "Stop using v1." not in context(
-        told(memory, "AfterTool-invoke_agent", tool_input=given)
-    )
+    assert "Stop using v1." not in context(told(memory, "AfterTool-invoke_agent", tool_input=given))
 
 
 def test_while_several_are_at_work_nobody_is_told_in_the_place_of_another(memory):
     told(memory, "SessionStart")
     first = told(memory, "BeforeTool-invoke_agent")["hookSpecificOutput"]["tool_input"]
     asked = {"agent_name": "generalist", "prompt": "look at b.txt"}
-    second = told(memory, "BeforeTool-invoke_agent", tool_input=asked)[
-        "hookSpecificOutput"
-    ]["tool_input"]
-    memory.as_agent("cto").append(
-        "Stop using v1.", "decisions/all", priority="critical"
-    )
-    assert told(memory, "AfterTool-read_file") == {}
-    assert "Stop using v1." in context(
-        told(memory, "AfterTool-invoke_agent", tool_input=first)
-    )
-    told(memory, "AfterTool-invoke_agent", tool_input=second)
-    ended = [
-        run for run in runs(memory).values() if run["agent"].startswith("engineer")
+    second = told(memory, "BeforeTool-invoke_agent", tool_input=asked)["hookSpecificOutput"][
+        "tool_input"
     ]
+    memory.as_agent("cto").append("Stop using v1.", "decisions/all", priority="critical")
+    assert told(memory, "AfterTool-read_file") == {}
+    assert "Stop using v1." in context(told(memory, "AfterTool-invoke_agent", tool_input=first))
+    told(memory, "AfterTool-invoke_agent", tool_input=second)
+    ended = [run for run in runs(memory).values() if run["agent"].startswith("engineer")]
     assert [run["status"] for run in ended] == ["done", "done"]
     assert {run["agent"] for run in ended} == {"engineer", "engineer-2"}
 
@@ -152,9 +144,9 @@ def test_a_subagent_s_memory_tools_never_act_as_the_lead(memory):
     given = told(memory, "BeforeTool-invoke_agent")["hookSpecificOutput"]["tool_input"]
     agent_memories.append(agent_memory_of(memory, "gemini", Caller(), os.getpid()).id)
     asked = {"agent_name": "generalist", "prompt": "look at b.txt"}
-    more = told(memory, "BeforeTool-invoke_agent", tool_input=asked)[
-        "hookSpecificOutput"
-    ]["tool_input"]
+    more = told(memory, "BeforeTool-invoke_agent", tool_input=asked)["hookSpecificOutput"][
+        "tool_input"
+    ]
     agent_memories.append(agent_memory_of(memory, "gemini", Caller(), os.getpid()).id)
     for ended in (given, more):
         told(memory, "AfterTool-invoke_agent", tool_input=ended)
@@ -195,14 +187,10 @@ def test_a_call_that_never_ends_ends_with_the_turn(memory):
 
 def test_what_concerns_a_file_waits_for_the_result_of_its_call(memory):
     told(memory, "SessionStart")
-    memory.as_agent("cto").append(
-        "src/tariff.py rounds half up, by contract.", "projects/memory"
-    )
+    memory.as_agent("cto").append("src/tariff.py rounds half up, by contract.", "projects/memory")
     read = {"file_path": "src/tariff.py"}
     assert told(memory, "BeforeTool-read_file", tool_input=read) == {}
-    assert "rounds half up" in context(
-        told(memory, "AfterTool-read_file", tool_input=read)
-    )
+    assert "rounds half up" in context(told(memory, "AfterTool-read_file", tool_input=read))
 
 
 def test_the_first_event_of_a_session_without_a_start_gives_the_view(memory):
@@ -235,11 +223,7 @@ def test_a_subagents_transcript_is_known_by_its_prompt(tmp_path):
     (tmp_path / "s-1" / "other.jsonl").write_text(
         '{"id": "1", "type": "user", "content": [{"text": "else"}]}\n'
     )
-    (tmp_path / "s-1" / "child.jsonl").write_text(
-        (SAMPLES / "subagent.jsonl").read_text()
-    )
-    found = child_transcript(
-        "gemini", str(parent), "CHILD view <b>\n\nsecond child look"
-    )
+    (tmp_path / "s-1" / "child.jsonl").write_text((SAMPLES / "subagent.jsonl").read_text())
+    found = child_transcript("gemini", str(parent), "CHILD view <b>\n\nsecond child look")
     assert found == str(tmp_path / "s-1" / "child.jsonl")
     assert child_transcript("gemini", str(parent), "something else") is None

@@ -43,10 +43,7 @@ def memory(tmp_path):
 def told(memory, name, **fields):
     """What the plugin is told at an event."""
     text = answer(
-        memory,
-        "openclaw",
-        {"event": name, "session": MAIN, "cwd": "/work", **fields},
-        os.getpid(),
+        memory, "openclaw", {"event": name, "session": MAIN, "cwd": "/work", **fields}, os.getpid()
     )
     return json.loads(text) if text else {}
 
@@ -55,24 +52,14 @@ def test_each_event_is_answered_in_our_own_form(memory, tmp_path):
     usage = str(SAMPLES / "usage.jsonl")
     assert "Friday" in told(memory, "start", source="startup")["context"]
     assert (
-        told(
-            memory,
-            "before",
-            tool="sessions_spawn",
-            arguments={"task": "Raise it"},
-            call="c1",
-        )
+        told(memory, "before", tool="sessions_spawn", arguments={"task": "Raise it"}, call="c1")
         == {}
     )
     assert (
         "Friday"
-        in told(memory, "agent-start", agent=CHILD, type="engineer", prompt="Raise it")[
-            "context"
-        ]
+        in told(memory, "agent-start", agent=CHILD, type="engineer", prompt="Raise it")["context"]
     )
-    memory.as_agent("cto").append(
-        "Stop using v1.", "decisions/all", priority="critical"
-    )
+    memory.as_agent("cto").append("Stop using v1.", "decisions/all", priority="critical")
     read = {
         "agent": CHILD,
         "type": "engineer",
@@ -81,19 +68,11 @@ def test_each_event_is_answered_in_our_own_form(memory, tmp_path):
         "call": "c2",
     }
     assert "Stop using v1." in told(memory, "after", **read, result="A = 1")["context"]
-    assert (
-        told(
-            memory, "agent-stop", agent=CHILD, message="It is 8 now.", transcript=usage
-        )
-        == {}
-    )
+    assert told(memory, "agent-stop", agent=CHILD, message="It is 8 now.", transcript=usage) == {}
     assert "Stop using v1." in told(memory, "stop", message="All done.")["again"]
     assert told(memory, "stop", message="All done.", going_on=True) == {}
     runs = {run["agent"]: run for run in memory.store.index.current.runs(limit=9)}
-    assert (runs["engineer"]["status"], runs["engineer"]["summary"]) == (
-        "done",
-        "It is 8 now.",
-    )
+    assert (runs["engineer"]["status"], runs["engineer"]["summary"]) == ("done", "It is 8 now.")
     assert runs["engineer"]["usage"]["input_tokens"] == 18_710 - 5
     assert runs["lead"]["state"] == "running"
     assert told(memory, "end") == {}
@@ -153,17 +132,13 @@ def test_a_plan_has_the_plugin_and_the_memory_tools(tmp_path):
     merged = next(change for change in changes if isinstance(change, Json))
     assert merged.path == str(tmp_path / ".openclaw/openclaw.json")
     assert merged.members["plugins"]["load"]["paths"] == [target(tmp_path).folder]
-    settings = next(
-        change for change in changes if change.path.endswith("settings.json")
-    )
+    settings = next(change for change in changes if change.path.endswith("settings.json"))
     assert json.loads(settings.text)["root"] == str(tmp_path / "memory")
     assert len(notes(target(tmp_path))) <= 3
 
 
 def test_the_configuration_is_where_the_environment_says(tmp_path):
-    assert (
-        config(target(tmp_path, OPENCLAW_STATE_DIR="/state")) == "/state/openclaw.json"
-    )
+    assert config(target(tmp_path, OPENCLAW_STATE_DIR="/state")) == "/state/openclaw.json"
     assert config(target(tmp_path, OPENCLAW_CONFIG_PATH="/own.json")) == "/own.json"
 
 
@@ -172,9 +147,7 @@ class Gateway(BaseHTTPRequestHandler):
 
     def do_POST(self):
         text = self.rfile.read(int(self.headers["content-length"]))
-        self.server.asked.append(
-            (self.path, self.headers["authorization"], json.loads(text))
-        )
+        self.server.asked.append((self.path, self.headers["authorization"], json.loads(text)))
         self.send_response(self.server.status)
         self.end_headers()
 
@@ -256,9 +229,7 @@ await handlers.before_prompt_build({ prompt: process.argv[2] }, context);
         ("Raise it", "Raise it"),
     ],
 )  # fmt: skip
-def test_a_sub_agents_task_is_what_stands_below_the_last_heading(
-    tmp_path, prompt, task
-):
+def test_a_sub_agents_task_is_what_stands_below_the_last_heading(tmp_path, prompt, task):
     plugin = Path(facts.FOLDER).parent / "assets/openclaw"
     shutil.copy(plugin / "index.js", tmp_path)
     shutil.copy(plugin / "package.json", tmp_path)

@@ -64,9 +64,7 @@ def say_version(folder: Path, version: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def examined(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Examined]:
+def examined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Examined]:
     """An installation that all is well with, and what the doctor found there."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         target = installed(tmp_path_factory.mktemp("well"), monkeypatch)
@@ -87,14 +85,10 @@ def test_what_is_well_is_said_to_be(examined: Examined) -> None:
     ):
         assert findings[check].verdict == "ok", findings[check]
     assert findings["events"].verdict == "warn"
-    assert all(
-        finding.mend for finding in findings.values() if finding.verdict == "fail"
-    )
+    assert all(finding.mend for finding in findings.values() if finding.verdict == "fail")
 
 
-def test_what_no_session_may_read_is_named_with_the_line_that_mends_it(
-    target: Target,
-) -> None:
+def test_what_no_session_may_read_is_named_with_the_line_that_mends_it(target: Target) -> None:
     """What somebody with wider rights wrote; not what is addressed to one, or is its own."""
     with synapse.open(target.root or "") as memory:
         memory.register(Agent("boss", role="cto"))
@@ -127,8 +121,7 @@ def test_asking_leaves_no_run_and_no_entry(examined: Examined) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "verdict", "word"),
-    [("1.0.3", "warn", "older"), ("99.0", "warn", "newer")],
+    ("version", "verdict", "word"), [("1.0.3", "warn", "older"), ("99.0", "warn", "newer")]
 )
 def test_another_version_of_the_client_is_told(
     target: Target, tmp_path: Path, version: str, verdict: str, word: str
@@ -181,9 +174,7 @@ def test_a_hook_that_answers_nothing_is_named(target: Target, tmp_path: Path) ->
     assert (finding.verdict, "without the memory" in finding.detail) == ("fail", True)
 
 
-def test_the_installed_hook_says_nothing_to_what_it_does_not_know(
-    target: Target,
-) -> None:
+def test_the_installed_hook_says_nothing_to_what_it_does_not_know(target: Target) -> None:
     assert programs.try_unknown_event(target, load(CLIENT)).problem == ""
     Path(target.hook).write_text("#!/bin/sh\necho '{}'\n")
     assert "was answered" in programs.try_unknown_event(target, load(CLIENT)).problem
@@ -201,11 +192,7 @@ def test_when_events_came_is_said(target: Target) -> None:
     with hold_session(target.root or "", CLIENT, "a session") as session:
         session.fired["SessionStart"] = 1.0
     finding = next(checks.events(target, load(CLIENT)))
-    assert (
-        finding.verdict,
-        "SessionStart" in finding.detail,
-        "d ago" in finding.detail,
-    ) == (
+    assert (finding.verdict, "SessionStart" in finding.detail, "d ago" in finding.detail) == (
         "ok",
         True,
         True,
@@ -258,9 +245,7 @@ def test_a_daemon_is_looked_at(target: Target) -> None:
 
 
 def test_settings_that_cannot_be_are_named(target: Target) -> None:
-    with open(
-        os.path.join(target.root or "", "synapse.yaml"), "a", encoding="utf-8"
-    ) as file:
+    with open(os.path.join(target.root or "", "synapse.yaml"), "a", encoding="utf-8") as file:
         file.write("clients:\n  leed: boss\n")
     finding = next(checks.workspace(target))
     assert finding.verdict == "fail"
@@ -284,22 +269,15 @@ def test_the_view_is_counted(target: Target) -> None:
 def test_what_the_plugin_adds_is_told_of_every_client(client: str) -> None:
     raw = load(client).raw
     for measured in (raw, raw.get("older", raw)):
-        tools, listing, own = (
-            *measured["adds"].values(),
-            measured["baseline"]["request"],
-        )
+        tools, listing, own = (*measured["adds"].values(), measured["baseline"]["request"])
         first = checks.describe_added(measured).partition(";")[0]
         assert f"{listing:,} " in first
-        assert first.endswith(
-            f" = {100 * (tools + listing) / own:.1f} % of its own {own:,}"
-        )
+        assert first.endswith(f" = {100 * (tools + listing) / own:.1f} % of its own {own:,}")
         assert len(f"  ok   adds: {first};") <= 80
 
 
 def test_what_older_models_are_sent_is_told_too(target: Target) -> None:
-    told = {
-        finding.check: finding.detail for finding in checks.cost(target, load("codex"))
-    }
+    told = {finding.check: finding.detail for finding in checks.cost(target, load("codex"))}
     assert told["adds"].endswith(f"; measured with {load('codex').verified}")
     assert "tokens of tools" not in told["adds"]
     assert "tokens of tools" in told["adds, older models"]
@@ -308,10 +286,7 @@ def test_what_older_models_are_sent_is_told_too(target: Target) -> None:
 def test_an_mcp_server_that_does_not_start_is_named(target: Target) -> None:
     Path(target.mcp).write_text("#!/bin/sh\necho no such module >&2\nexit 1\n")
     finding = next(checks.cost(target, load(CLIENT)))
-    assert (finding.verdict, finding.detail) == (
-        "fail",
-        "the server ended: no such module",
-    )
+    assert (finding.verdict, finding.detail) == ("fail", "the server ended: no such module")
 
 
 def test_nothing_installed_is_named(target: Target) -> None:
@@ -328,9 +303,6 @@ def test_a_server_without_its_package_is_mended_by_that_package(
     target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path(target.mcp).write_text("#!/bin/sh\nexit 1\n")
-    assert (
-        next(iter(checks.cost(target, load(CLIENT)))).mend
-        == "orchestrator install claude-code"
-    )
+    assert next(iter(checks.cost(target, load(CLIENT)))).mend == "orchestrator install claude-code"
     monkeypatch.setitem(sys.modules, "mcp_types", None)  # as if it were not installed
     assert next(iter(checks.cost(target, load(CLIENT)))).mend == installation()

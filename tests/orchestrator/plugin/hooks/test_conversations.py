@@ -46,9 +46,7 @@ def test_each_of_two_sub_agents_of_a_type_is_told_what_was_decided(client, decid
         client("SubagentStop", agent, last_assistant_message="Looked.")
 
 
-def test_what_is_addressed_to_an_agent_is_told_in_each_of_its_conversations(
-    client, memory
-):
+def test_what_is_addressed_to_an_agent_is_told_in_each_of_its_conversations(client, memory):
     memory.register(synapse.Agent("engineer", role="engineer"))
     id = write(memory, "Use tabs.", priority="important", to="agent:engineer").id
     client("SessionStart", source="startup")
@@ -113,9 +111,7 @@ def test_what_is_important_has_a_floor_at_a_start_whatever_it_saves(client, memo
     long = write(memory, "Decided. " + "It holds for each page. " * 60, priority="info")
     assert start(client) == [], "info that long would never save what it costs"
     ids = [
-        write(
-            memory, f"{n}: {'It holds for each page. ' * 16}", priority="important"
-        ).id
+        write(memory, f"{n}: {'It holds for each page. ' * 16}", priority="important").id
         for n in range(3)
     ]
     longest = write(memory, long.body, priority="important").id
@@ -129,9 +125,7 @@ def test_what_is_important_has_a_floor_at_a_start_whatever_it_saves(client, memo
     assert "More, 39:" in text
 
 
-def test_a_conversation_that_its_transcript_says_is_summarised_is_told_again(
-    memory, tmp_path
-):
+def test_a_conversation_that_its_transcript_says_is_summarised_is_told_again(memory, tmp_path):
     """Gemini compresses in the middle of a turn, and tells of it in its chat alone."""
     path = tmp_path / "chat.jsonl"
     first = '{"$set":{"messages":[{"content":[{"text":"%s"}]}]}}\n'
@@ -207,9 +201,7 @@ DONE = "The limit is 17 a minute."
 
 
 def spawned(client, prompt):
-    given, _ = client.tool(
-        "Agent", {"prompt": prompt, "subagent_type": "general-purpose"}
-    )
+    given, _ = client.tool("Agent", {"prompt": prompt, "subagent_type": "general-purpose"})
     return context(given)
 
 

@@ -10,12 +10,7 @@ from orchestrator.plugin.hooks.diff import LENGTH, LINES, NAMES, compare, of_edi
 @pytest.mark.parametrize(
     ("old", "new", "gone", "renamed"),
     [
-        (
-            "def fetch_all(conn):",
-            "def fetch_page(conn, page):",
-            "fetch_all",
-            "fetch_page",
-        ),
+        ("def fetch_all(conn):", "def fetch_page(conn, page):", "fetch_all", "fetch_page"),
         ("    async def run(self):", "    async def go(self):", "run", "go"),
         ("class Cart:", "class Basket(Base):", "Cart", "Basket"),
         (
@@ -25,19 +20,9 @@ from orchestrator.plugin.hooks.diff import LENGTH, LINES, NAMES, compare, of_edi
             "listUsers",
         ),
         ("  fetchAll(query) {", "  fetchPage(query) {", "fetchAll", "fetchPage"),
-        (
-            "func (r *Repo) All() error {",
-            "func (r *Repo) Page() error {",
-            "All",
-            "Page",
-        ),
+        ("func (r *Repo) All() error {", "func (r *Repo) Page() error {", "All", "Page"),
         ("pub fn open_file(", "pub fn open_at(", "open_file", "open_at"),
-        (
-            "public static int addUp(int a) {",
-            "public static int sum(int a) {",
-            "addUp",
-            "sum",
-        ),
+        ("public static int addUp(int a) {", "public static int sum(int a) {", "addUp", "sum"),
         ("  retry_limit: 5", "  max_retries: 5", "retry_limit", "max_retries"),
         ("LIMIT = 10", "MOST = 10", "LIMIT", "MOST"),
         ("def old_way():\n    pass", "", "old_way", None),
@@ -66,9 +51,7 @@ def test_a_part_of_a_line_is_told_by_the_line(all):
 
 
 def test_what_does_not_stand_in_the_text_is_told_by_itself():
-    assert of_edit("a\n", "def f_one():", "def f_two():").renamed == (
-        ("f_one", "f_two"),
-    )
+    assert of_edit("a\n", "def f_one():", "def f_two():").renamed == (("f_one", "f_two"),)
     assert of_edit("a\n", "", "b").head == "+ b"
     assert of_edit("a\n", None, "b\n").head == "- a\n+ b"
 

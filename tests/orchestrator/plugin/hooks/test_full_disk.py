@@ -51,9 +51,7 @@ def namespaces():
 def test_a_start_is_given_its_view(tmp_path):
     command = ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork"]
     command += [sys.executable, "-c", SCRIPT, str(tmp_path), hook.__file__]
-    done = subprocess.run(
-        command, input=f"{RULE}\n", capture_output=True, text=True, timeout=120
-    )
+    done = subprocess.run(command, input=f"{RULE}\n", capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     start, *others = [json.loads(line) for line in done.stdout.splitlines()]
     assert start[0] == 0

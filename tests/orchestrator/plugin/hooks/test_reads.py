@@ -16,9 +16,7 @@ LIST = "You read these files before your context was emptied"
 def read(client, *names, agent=None):
     """Return what is told before each of these reads."""
     paths = [os.path.join(client.folder, name) for name in names]
-    return [
-        context(client.tool("Read", {"file_path": path}, agent)[0]) for path in paths
-    ]
+    return [context(client.tool("Read", {"file_path": path}, agent)[0]) for path in paths]
 
 
 def written(client, **texts):

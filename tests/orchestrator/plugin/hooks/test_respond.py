@@ -84,11 +84,7 @@ def test_a_name_is_free_again_when_its_conversation_has_ended(client, memory):
     for agent in ("a1", "a2", "a3"):
         client.spawn(agent, f"Task of {agent}")
         client("SubagentStop", agent, last_assistant_message="It is done.")
-    assert sorted({agent.id for agent in memory.agents()}) == [
-        "boss",
-        "engineer",
-        "lead",
-    ]
+    assert sorted({agent.id for agent in memory.agents()}) == ["boss", "engineer", "lead"]
 
 
 def test_a_type_is_the_agent_of_its_name_or_the_one_that_is_named(client, memory):
@@ -166,9 +162,7 @@ def test_a_session_whose_file_was_lost_leaves_no_run_behind(client, memory):
 def test_what_is_kept_of_a_session_stays_small(client, memory):
     client("SessionStart", source="startup")
     path = state.path_of(memory.store.root, "claude-code", "s1")
-    client.before(
-        "Agent", {"prompt": "Do it. " * 100_000, "subagent_type": "general-purpose"}
-    )
+    client.before("Agent", {"prompt": "Do it. " * 100_000, "subagent_type": "general-purpose"})
     client("SubagentStart", "long")
     assert os.path.getsize(path) < 20_000
     for n in range(state.ENDED + 20):
@@ -177,9 +171,7 @@ def test_what_is_kept_of_a_session_stays_small(client, memory):
         client("SubagentStop", f"a{n}", last_assistant_message=f"Done {n}.")
     assert len(state.load(path).workers) <= state.ENDED + 2
     assert "seen" not in {
-        name
-        for name, value in vars(state.load(path).workers[f"a{state.ENDED}"]).items()
-        if value
+        name for name, value in vars(state.load(path).workers[f"a{state.ENDED}"]).items() if value
     }
     assert sorted(runs(memory, state="running")) == ["engineer", "lead"]
 
@@ -235,24 +227,14 @@ def test_an_empty_memory_adds_nothing(client):
 def test_a_sub_agent_is_given_what_its_task_names(client, memory):
     for n in range(30):
         write(
-            memory,
-            f"Module m{n}.py has a limit of {n * 7} requests.",
-            "decisions/limits",
-            "info",
+            memory, f"Module m{n}.py has a limit of {n * 7} requests.", "decisions/limits", "info"
         )
     client("SessionStart", source="startup")
-    assert "limit of 119 requests" in context(
-        client.spawn("a1", "Mend the limit of module m17.py")
-    )
+    assert "limit of 119 requests" in context(client.spawn("a1", "Mend the limit of module m17.py"))
 
 
 def test_a_prompt_finds_by_its_words_and_gives_nothing_twice(client, memory):
-    write(
-        memory,
-        "The parser of invoices wants UTF-16, not UTF-8.",
-        "decisions/parser",
-        "info",
-    )
+    write(memory, "The parser of invoices wants UTF-16, not UTF-8.", "decisions/parser", "info")
     client("SessionStart", source="startup")
     first = context(client("UserPromptSubmit", prompt="Mend the parser of invoices"))
     assert "UTF-16" in first
@@ -293,9 +275,7 @@ def test_a_prompt_is_given_a_few_entries_without_what_the_start_said(client, mem
     assert len(text) - len("\n".join(blocks)) < 130
 
 
-def test_what_is_critical_and_had_no_room_at_the_start_comes_with_the_prompts(
-    client, memory
-):
+def test_what_is_critical_and_had_no_room_at_the_start_comes_with_the_prompts(client, memory):
     ids = {write(memory, f"Rule {n}: " + "word " * 200).id for n in range(20)}
     client("SessionStart", source="startup")
     got = set(shown(str(client.answers[-1][2]["more"])))
@@ -306,17 +286,12 @@ def test_what_is_critical_and_had_no_room_at_the_start_comes_with_the_prompts(
     assert got == ids
 
 
-def test_news_that_shares_the_words_of_a_prompt_reaches_its_conversation(
-    client, memory
-):
+def test_news_that_shares_the_words_of_a_prompt_reaches_its_conversation(client, memory):
     """In other words than the prompt's, addressed to nobody, and below critical."""
     for n in range(30):
         write(memory, f"Decision {n} is about colours.", "decisions/web", "info")
     client("SessionStart", source="startup")
-    client(
-        "UserPromptSubmit",
-        prompt="Refactor the invoice export in src/export.py to stream rows",
-    )
+    client("UserPromptSubmit", prompt="Refactor the invoice export in src/export.py to stream rows")
     told = write(
         memory,
         "The invoice export in src/export.py must keep the column order.",
@@ -340,9 +315,7 @@ def test_what_a_tool_has_just_shown_is_no_news(client, memory):
     client("SessionStart", source="startup")
     write(memory, "The users table is frozen.")
     _, after = client.tool(
-        "Bash",
-        {"command": "synapse read"},
-        result={"stdout": "> The users table is frozen."},
+        "Bash", {"command": "synapse read"}, result={"stdout": "> The users table is frozen."}
     )
     assert after == {}
 
@@ -352,9 +325,7 @@ def test_what_a_person_writes_in_its_name_reaches_its_conversation_once(client, 
     client("UserPromptSubmit", prompt="Fix the parser")
     client.spawn("a1", "Write the docs")
     write(memory, "Stop at once.", "status/shop", by="lead")
-    assert (
-        context(client.tool("Bash", {"command": "ls"})[1]).count("Stop at once.") == 1
-    )
+    assert context(client.tool("Bash", {"command": "ls"})[1]).count("Stop at once.") == 1
     assert "Stop at once." not in context(client.tool("Bash", {"command": "ls"})[1])
     client.tool("Bash", {"command": "ls"}, agent="a1")
     write(memory, "And the docs too.", "status/shop", by="engineer")
@@ -382,26 +353,20 @@ def test_what_it_writes_in_its_own_shell_is_not_told_to_it(client, memory, print
 def test_what_a_sub_agent_leaves_is_told_by_its_client_alone(client, memory):
     client("SessionStart", source="startup")
     client.spawn("a1", "Fix the parser")
-    client(
-        "SubagentStop", "a1", last_assistant_message="Blocked: no key for the registry"
-    )
+    client("SubagentStop", "a1", last_assistant_message="Blocked: no key for the registry")
     assert client.tool("Bash", {"command": "ls"})[1] == {}
     other = Client(memory, client.folder, "s2")
     assert "no key for the registry" in context(other("SessionStart", source="startup"))
 
 
-def test_after_its_context_was_compacted_a_session_is_given_its_view_again(
-    client, memory
-):
+def test_after_its_context_was_compacted_a_session_is_given_its_view_again(client, memory):
     id = write(memory, "Call /v2/users, never /v1.").id
     assert shown(context(client("SessionStart", source="startup"))) == [id]
     assert shown(context(client("SessionStart", source="resume"))) == []
     assert shown(context(client("SessionStart", source="compact"))) == [id]
 
 
-def test_a_start_is_divided_over_the_hooks_there_are_and_ends_with_pointers(
-    client, memory
-):
+def test_a_start_is_divided_over_the_hooks_there_are_and_ends_with_pointers(client, memory):
     ids = {write(memory, f"Rule {n}: " + "word " * 150).id for n in range(12)}
     client("SessionStart", source="startup")
     path = state.path_of(memory.store.root, "claude-code", "s1")
@@ -429,9 +394,7 @@ def test_an_entry_that_no_client_takes_whole_comes_as_a_pointer(client, memory, 
     texts = [context(client("SessionStart", source="startup"))]
     ids += [huge(n) for n in range(3, 6)] if when == "after" else []
     for n in range(6):
-        texts += map(
-            context, client.tool("Read", {"file_path": f"{client.folder}/m{n}.py"})
-        )
+        texts += map(context, client.tool("Read", {"file_path": f"{client.folder}/m{n}.py"}))
     assert max(map(len, texts)) <= CAP
     told = [sum(f"`synapse read {id}`" in text for text in texts) for id in ids]
     # at the start, and beside the file that it names
@@ -443,13 +406,7 @@ def test_an_entry_that_no_client_takes_whole_comes_as_a_pointer(client, memory, 
 
 def test_what_is_for_a_moment_holds_the_call_once(client, memory):
     client("SessionStart", source="startup")
-    write(
-        memory,
-        "Ask ops before a push.",
-        "decisions/git",
-        "important",
-        when="run git push",
-    )
+    write(memory, "Ask ops before a push.", "decisions/git", "important", when="run git push")
     assert "Ask ops" in denied(client.before("Bash", {"command": "git push origin"})[0])
     assert client.before("Bash", {"command": "git push origin"})[0] == {}
     assert client.before("Read", {"file_path": "git push"})[0] == {}
@@ -507,13 +464,7 @@ def test_of_private_hosts_nothing_is_kept_nor_told(client, memory, url):
 def test_what_names_a_file_is_told_beside_its_reading(client, memory, by):
     """Also what a person wrote in the session's own name."""
     client("SessionStart", source="startup")
-    write(
-        memory,
-        "api/users.py: the cache must be cleared by hand.",
-        "decisions/notes",
-        "info",
-        by,
-    )
+    write(memory, "api/users.py: the cache must be cleared by hand.", "decisions/notes", "info", by)
     read = ("Read", {"file_path": f"{client.folder}/api/users.py"})
     assert "cleared by hand" in context(client.tool(*read)[0])
     assert client.tool(*read)[0] == {}
@@ -524,9 +475,7 @@ def test_a_spawn_of_work_that_is_done_is_told_so(client):
     asked = "Find out which limit the users endpoint has"
     client.spawn("a1", asked)
     client("SubagentStop", "a1", last_assistant_message="The limit is 17 a minute.")
-    given, _ = client.tool(
-        "Agent", {"prompt": asked, "subagent_type": "general-purpose"}
-    )
+    given, _ = client.tool("Agent", {"prompt": asked, "subagent_type": "general-purpose"})
     assert "has done the same" in context(given)
     assert "17 a minute" in context(given)
     before, tag, _ = context(given).partition("<memory")
@@ -553,14 +502,10 @@ def test_a_sub_agent_leaves_its_completion_or_its_blocker(client, memory):
     client.spawn("a1", "Fix the parser")
     client.spawn("a2", "Publish it")
     client("SubagentStop", "a1", last_assistant_message="The parser reads UTF-16 now.")
-    client(
-        "SubagentStop", "a2", last_assistant_message="Blocked: no key for the registry"
-    )
+    client("SubagentStop", "a2", last_assistant_message="Blocked: no key for the registry")
     found = runs(memory)
     assert (found["engineer"].status, found["engineer-2"].status) == ("done", "blocked")
-    bodies = {
-        entry.namespace: entry.body for entry in memory.as_agent("operator").read()
-    }
+    bodies = {entry.namespace: entry.body for entry in memory.as_agent("operator").read()}
     assert "The parser reads UTF-16 now." in bodies["status/shop"]
     assert "no key for the registry" in bodies["blockers/shop"]
 
@@ -585,10 +530,7 @@ def test_usage_is_read_once_the_last_message_is_written_down(client, memory, tmp
             "content": [{"type": "text", "text": text}],
         }
         usage = {"input_tokens": 100, "output_tokens": 10}
-        return (
-            json.dumps({"type": "assistant", "message": message | {"usage": usage}})
-            + "\n"
-        )
+        return json.dumps({"type": "assistant", "message": message | {"usage": usage}}) + "\n"
 
     path.write_text(reply("m1", "I look."))
     client("SessionStart", source="startup")
@@ -598,10 +540,7 @@ def test_usage_is_read_once_the_last_message_is_written_down(client, memory, tmp
     )
     late.start()
     client(
-        "SubagentStop",
-        "a1",
-        last_assistant_message="It is 17.",
-        agent_transcript_path=str(path),
+        "SubagentStop", "a1", last_assistant_message="It is 17.", agent_transcript_path=str(path)
     )
     late.join()
     assert runs(memory)["engineer"].fields["usage"]["input_tokens"] == 200
@@ -624,14 +563,10 @@ def test_a_turn_that_did_something_is_written_and_talk_is_not(client, memory):
     assert runs(memory)["lead"].status == "done"
 
 
-def test_a_session_that_is_resumed_counts_its_earlier_turns_once(
-    client, memory, tmp_path
-):
+def test_a_session_that_is_resumed_counts_its_earlier_turns_once(client, memory, tmp_path):
     path = tmp_path / "session.jsonl"
     path.write_text(reply("m1", 100))
-    client(
-        "SessionStart", source="startup", transcript_path=str(tmp_path / "none.jsonl")
-    )
+    client("SessionStart", source="startup", transcript_path=str(tmp_path / "none.jsonl"))
     client("UserPromptSubmit", prompt="Begin", transcript_path=str(path))
     client("SessionEnd", reason="exit")
     client("SessionStart", source="resume", transcript_path=str(path))
@@ -658,12 +593,7 @@ def test_who_would_end_hears_what_is_critical_first_and_once(client, memory):
     given = client("SubagentStop", "a1", last_assistant_message="Done.")
     assert "Do not touch" in context(given)
     write(memory, "Not the lexer either.")
-    assert (
-        client(
-            "SubagentStop", "a1", last_assistant_message="Done.", stop_hook_active=True
-        )
-        == {}
-    )
+    assert client("SubagentStop", "a1", last_assistant_message="Done.", stop_hook_active=True) == {}
     assert runs(memory)["engineer"].status == "done"
 
 
@@ -673,11 +603,7 @@ def test_who_would_end_hears_what_is_critical_first_and_once(client, memory):
 def send(memory, name, client="openclaw", **fields):
     """Return the reply to an event that a client sent in our own words."""
     facts = load(client)
-    hook = next(
-        hook
-        for hook, its in facts.events.items()
-        if its.name in (name, fields.get("as_"))
-    )
+    hook = next(hook for hook, its in facts.events.items() if its.name in (name, fields.get("as_")))
     fields.pop("as_", None)
     event = Event(client, name, hook, "s1", pid=os.getpid(), **fields)
     return respond(memory, facts, event)[0]
@@ -734,11 +660,7 @@ def test_who_may_not_write_is_given_what_its_own_agent_sees(memory, barred):
     }
     with barred() as reading:
         assert shown(send(reading, "start", type="scout").context) == [ids["lead"]]
-        for type, agent in (
-            ("scout", "scout"),
-            ("other", "engineer"),
-            (None, "engineer"),
-        ):
+        for type, agent in (("scout", "scout"), ("other", "engineer"), (None, "engineer")):
             given = send(reading, "agent-start", agent="a1", type=type)
             assert shown(given.context) == [ids[agent]]
 
@@ -812,18 +734,9 @@ def test_a_conversation_that_is_resumed_has_what_it_was_given(memory):
 
 def test_a_sub_agent_is_told_the_task_of_the_spawn_of_its_type(memory):
     send(memory, "start")
-    for task, type in (
-        ("Fix it", "coder"),
-        ("Draw it", "painter"),
-        ("Test it", "coder"),
-    ):
+    for task, type in (("Fix it", "coder"), ("Draw it", "painter"), ("Test it", "coder")):
         send(memory, "before", kind="spawn", prompt=task, type=type)
-    for agent, type in (
-        ("a1", "painter"),
-        ("a2", "coder"),
-        ("a3", "coder"),
-        ("a4", "coder"),
-    ):
+    for agent, type in (("a1", "painter"), ("a2", "coder"), ("a3", "coder"), ("a4", "coder")):
         send(memory, "agent-start", agent=agent, type=type)
     texts = {
         key: Runs(memory.store).get(worker.run).task.text
@@ -882,12 +795,7 @@ def test_a_prompt_is_told_the_news_and_what_its_words_find(memory):
     """Together no longer than the client takes."""
     send(memory, "start")
     for n in range(8):
-        write(
-            memory,
-            f"The parser {n} wants UTF-16: {'word ' * 160}",
-            "decisions/p",
-            "info",
-        )
+        write(memory, f"The parser {n} wants UTF-16: {'word ' * 160}", "decisions/p", "info")
         write(memory, f"Rule {n}: {'word ' * 160}")
     texts = []
     for _ in range(6):
@@ -946,9 +854,7 @@ def test_a_sub_agent_that_ends_leaves_its_transcript_and_its_result(memory):
     send(memory, "start")
     send(memory, "agent-start", agent="a1", prompt="Fix it")
     assert (
-        send(
-            memory, "agent-stop", agent="a1", message="Fixed.", transcript="/t/a1.jsonl"
-        )
+        send(memory, "agent-stop", agent="a1", message="Fixed.", transcript="/t/a1.jsonl")
         == NOTHING
     )
     assert written(memory) == ["Done: Fixed."]
@@ -1005,17 +911,11 @@ def test_while_one_such_call_is_open_calls_are_its_own(memory):
     spawned(memory, "Fix it")
     send(memory, "after", "gemini", kind="edit")
     workers = known(memory, "gemini").workers
-    assert {worker.agent: worker.acts for worker in workers.values()} == {
-        "lead": 0,
-        "engineer": 1,
-    }
+    assert {worker.agent: worker.acts for worker in workers.values()} == {"lead": 0, "engineer": 1}
     spawned(memory, "Test it")
     write(memory, "Stop.")
     assert send(memory, "after", "gemini", kind="edit") == NOTHING, "nobody knows whose"
-    assert {worker.agent: worker.acts for worker in workers.values()} == {
-        "lead": 0,
-        "engineer": 1,
-    }
+    assert {worker.agent: worker.acts for worker in workers.values()} == {"lead": 0, "engineer": 1}
 
 
 @pytest.mark.parametrize("name", ["start", "prompt", "stop"])
@@ -1036,28 +936,19 @@ def test_such_calls_that_never_ended_end_with_the_turn(memory, name):
 
 def test_what_a_client_takes_before_no_call_waits_for_its_result(memory):
     send(memory, "start", "gemini")
-    write(
-        memory,
-        "api/users.py: the cache must be cleared by hand.",
-        "decisions/notes",
-        "info",
-    )
+    write(memory, "api/users.py: the cache must be cleared by hand.", "decisions/notes", "info")
     given = send(memory, "before", "gemini", kind="read", subjects=("api/users.py",))
     assert given == NOTHING
     given = send(memory, "after", "gemini", kind="read", subjects=("api/users.py",))
     assert "the cache must be cleared" in given.context
-    assert (
-        send(memory, "after", "gemini", kind="read", subjects=("api/users.py",))
-        == NOTHING
-    )
+    assert send(memory, "after", "gemini", kind="read", subjects=("api/users.py",)) == NOTHING
 
 
 # -- nothing lost, nothing twice -------------------------------------------------------------------
 
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["write", "tool", "prompt", "spawn", "stop", "long"]),
-        st.integers(0, 2),
+        st.sampled_from(["write", "tool", "prompt", "spawn", "stop", "long"]), st.integers(0, 2)
     ),
     max_size=25,
 )
@@ -1111,10 +1002,7 @@ def account(client, due):
                 twice += [(agent, id)] if id in told.setdefault(agent, []) else []
                 told[agent].append(id)
     lost = [
-        (agent, id)
-        for agent, ids in due.items()
-        for id in ids
-        if id not in told.get(agent, [])
+        (agent, id) for agent, ids in due.items() for id in ids if id not in told.get(agent, [])
     ]
     return twice, lost, long
 
@@ -1130,9 +1018,7 @@ def test_every_critical_reaches_every_conversation_once(tmp_path_factory, steps)
 
 
 @pytest.mark.parametrize("broken", ["forgets", "loses"])
-def test_the_account_finds_a_policy_that_forgets_or_loses(
-    memory, client, monkeypatch, broken
-):
+def test_the_account_finds_a_policy_that_forgets_or_loses(memory, client, monkeypatch, broken):
     if broken == "forgets":
         monkeypatch.setattr(state.Worker, "add", lambda self, name, values: None)
     else:
@@ -1140,13 +1026,6 @@ def test_the_account_finds_a_policy_that_forgets_or_loses(
             "orchestrator.plugin.hooks.context.Context.render_news",
             lambda self, worker, news, cap: "",
         )
-    steps = [
-        ("write", 0),
-        ("spawn", 1),
-        ("write", 0),
-        ("prompt", 0),
-        ("write", 0),
-        ("prompt", 1),
-    ]
+    steps = [("write", 0), ("spawn", 1), ("write", 0), ("prompt", 0), ("write", 0), ("prompt", 1)]
     twice, lost, _ = account(client, played(memory, client, steps))
     assert twice if broken == "forgets" else lost

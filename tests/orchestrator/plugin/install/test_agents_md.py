@@ -57,9 +57,7 @@ def test_its_commands_work(project: Path, capfd: pytest.CaptureFixture[str]) -> 
 
 
 def test_settings_change_it_at_night(project: Path) -> None:
-    with open(
-        project / "shared-memory" / "synapse.yaml", "a", encoding="utf-8"
-    ) as file:
+    with open(project / "shared-memory" / "synapse.yaml", "a", encoding="utf-8") as file:
         file.write("clients:\n  default: builder\n")
     (job,) = agents_md.nightly(str(project / "shared-memory"), Plan("UTC", time(2, 30)))
     assert asyncio.run(job.act(date(2026, 1, 1)))
@@ -71,9 +69,6 @@ def test_settings_change_it_at_night(project: Path) -> None:
 def test_a_block_that_was_removed_stays_away(project: Path) -> None:
     (project / "AGENTS.md").write_text(MINE)
     assert (
-        agents_md.refresh(
-            places.target_in(str(project / "shared-memory"), places.AGENTS_MD)
-        )
-        == []
+        agents_md.refresh(places.target_in(str(project / "shared-memory"), places.AGENTS_MD)) == []
     )
     assert (project / "AGENTS.md").read_text() == MINE

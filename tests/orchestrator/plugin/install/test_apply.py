@@ -17,15 +17,7 @@ import pytest
 
 from orchestrator.plugin.install import apply, installer, record
 from orchestrator.plugin.install import place as places
-from orchestrator.plugin.install.change import (
-    Block,
-    Change,
-    Command,
-    File,
-    Json,
-    Mode,
-    Target,
-)
+from orchestrator.plugin.install.change import Block, Change, Command, File, Json, Mode, Target
 from synapse.errors import Conflict, StoreError
 from tests.git import git
 
@@ -61,8 +53,7 @@ def plan(target: Target) -> list[Change]:
         File(target.hook, "#!/bin/sh\n", 0o755),
         Json(settings(target), {"hooks": {"Stop": [{"command": target.hook}]}}, mark),
         Block(
-            settings(target, "config.toml"),
-            f'[mcp_servers.synapse]\ncommand = "{target.mcp}"\n',
+            settings(target, "config.toml"), f'[mcp_servers.synapse]\ncommand = "{target.mcp}"\n'
         ),
         Json(settings(target, "deep/er/new.json"), {"a": target.hook}, mark),
     ]
@@ -76,11 +67,7 @@ def tree(folder: str | Path) -> dict[str, Any]:
             path = os.path.join(place, name)
             what = os.readlink(path) if os.path.islink(path) else None
             data = Path(path).read_bytes() if os.path.isfile(path) else None
-            seen[os.path.relpath(path, folder)] = (
-                what,
-                data,
-                stat.S_IMODE(os.lstat(path).st_mode),
-            )
+            seen[os.path.relpath(path, folder)] = (what, data, stat.S_IMODE(os.lstat(path).st_mode))
     return seen
 
 
@@ -245,11 +232,7 @@ def test_what_an_earlier_version_had_goes(target: Target) -> None:
     Path(settings(target)).write_text('{"a": 1}\n')
     older = [
         File(old, "{}"),
-        Json(
-            settings(target),
-            {"hooks": {"End": [{"command": target.hook}]}},
-            target.folder,
-        ),
+        Json(settings(target), {"hooks": {"End": [{"command": target.hook}]}}, target.folder),
     ]
     install(target, older)
     install(target, plan(target))
@@ -301,9 +284,7 @@ def test_two_projects_share_the_plugins_files(target: Target) -> None:
     assert not os.path.exists(record.path_of(target))
 
 
-def test_without_its_record_an_installation_is_known_by_its_marks(
-    target: Target,
-) -> None:
+def test_without_its_record_an_installation_is_known_by_its_marks(target: Target) -> None:
     Path(settings(target)).write_text('{"a": 1}\n')
     install(target, plan(target))
     os.unlink(record.path_of(target))
@@ -374,11 +355,7 @@ def test_a_file_that_git_tracks_is_named(repository: Path) -> None:
     untracked = installer.install(place(client="codex"), dry_run=True).notes
     assert not [note for note in untracked if "git tracks" in note]
     git(repository, "add", ".codex/config.toml")
-    (note,) = [
-        note
-        for note in installer.install(place(client="codex")).notes
-        if "tracks" in note
-    ]
+    (note,) = [note for note in installer.install(place(client="codex")).notes if "tracks" in note]
     assert note.startswith("git tracks .codex/config.toml, which now names places")
     assert "orchestrator install codex --user" in note
 
@@ -489,9 +466,7 @@ def test_a_folder_without_rights_is_named(open_folder: Path) -> None:
     os.chmod(open_folder, 0o755)
 
 
-@pytest.mark.skipif(
-    os.geteuid() != 0, reason="only root makes a workspace for somebody else"
-)
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes a workspace for somebody else")
 def test_a_workspace_of_another_user_is_named(open_folder: Path) -> None:
     import synapse
 
@@ -508,9 +483,7 @@ def test_a_configuration_that_may_not_be_written_is_named(open_folder: Path) -> 
     before = tree(open_folder)
     with (
         somebody_else(),
-        pytest.raises(
-            StoreError, match=r"AGENTS\.md cannot be written|belongs to|cannot be read"
-        ),
+        pytest.raises(StoreError, match=r"AGENTS\.md cannot be written|belongs to|cannot be read"),
     ):
         installer.uninstall(place(open_folder))
     assert tree(open_folder) == before

@@ -25,9 +25,7 @@ installer.install(location)
 )
 
 
-@pytest.mark.parametrize(
-    "before", [b"Tabs,\r\nnot blanks.", b"Tabs,\nnot blanks.", b"\n"]
-)
+@pytest.mark.parametrize("before", [b"Tabs,\r\nnot blanks.", b"Tabs,\nnot blanks.", b"\n"])
 def test_what_was_killed_leaves_nothing_behind(tmp_path, monkeypatch, before):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.delenv("SYNAPSE_ROOT", raising=False)

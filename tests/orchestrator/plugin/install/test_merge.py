@@ -34,9 +34,7 @@ Install = Callable[[bytes], tuple[bytes, Any]]
 Uninstall = Callable[[bytes, Any], bytes | None]
 
 
-def put_in(
-    data: bytes | None, change: Any = CHANGE, old: Any = ()
-) -> tuple[bytes, Any]:
+def put_in(data: bytes | None, change: Any = CHANGE, old: Any = ()) -> tuple[bytes, Any]:
     merged = merge("settings.json", data, [change], old)
     return merged.data, merged.pieces
 
@@ -48,17 +46,7 @@ def take_out(data: bytes, pieces: Any) -> bytes | None:
 # -- random documents ------------------------------------------------------------------------------
 
 SCALARS = st.sampled_from(
-    [
-        "1",
-        "-2.50",
-        "1e400",
-        "true",
-        "false",
-        "null",
-        '"a, {b} // c"',
-        '"\\ud83d\\ude00 é"',
-        '""',
-    ]
+    ["1", "-2.50", "1e400", "true", "false", "null", '"a, {b} // c"', '"\\ud83d\\ude00 é"', '""']
 )
 SPACES = st.sampled_from(["", " ", "\n", "\n  ", "\n\t", "\n\n    "])
 COMMENTS = st.sampled_from(["", "", "", " /* a, } */", " // b ] {\n", "\n// c\n"])
@@ -76,9 +64,7 @@ class Maker:
 
     def value(self, depth: int, shape: str | None = None) -> str:
         shape = shape or self.draw(
-            st.sampled_from(
-                ["scalar", "scalar", "object", "list"] if depth else ["scalar"]
-            )
+            st.sampled_from(["scalar", "scalar", "object", "list"] if depth else ["scalar"])
         )
         if shape == "scalar":
             return self.scalar()
@@ -86,16 +72,11 @@ class Maker:
         keys = [f'"k{self.names + place}_{depth}"' for place in range(count)]
         self.names += count
         if shape == "object" and depth == 3:
-            keys += self.draw(
-                st.lists(st.sampled_from(['"hooks"', '"mcpServers"']), unique=True)
-            )
+            keys += self.draw(st.lists(st.sampled_from(['"hooks"', '"mcpServers"']), unique=True))
             keys = self.draw(st.permutations(keys))
         if shape == "object" and depth == 2:
             keys += self.draw(
-                st.lists(
-                    st.sampled_from(['"SessionStart"', '"Stop"', '"other"']),
-                    unique=True,
-                )
+                st.lists(st.sampled_from(['"SessionStart"', '"Stop"', '"other"']), unique=True)
             )
         return self.container(shape, keys, depth)
 
@@ -109,9 +90,7 @@ class Maker:
                 '"Stop"': "list",
             }.get(key)
             name = f"{key}{self.space()}:{self.space()}" if shape == "object" else ""
-            items.append(
-                f"{self.space()}{name}{self.value(depth - 1, inner)}{self.space()}"
-            )
+            items.append(f"{self.space()}{name}{self.value(depth - 1, inner)}{self.space()}")
         comma = self.draw(st.sampled_from(["", "", ","])) if items else ""
         opening, closing = "{}" if shape == "object" else "[]"
         return f"{opening}{','.join(items)}{comma}{self.space()}{closing}"
@@ -126,8 +105,7 @@ def documents(draw: Callable[[Any], Any]) -> bytes:
     text = maker.value(3, "object")
     if draw(st.booleans()):
         text = json.dumps(
-            jsonc_value(jsonc.parse(text)),
-            indent=draw(st.sampled_from([None, 2, 4, "\t"])),
+            jsonc_value(jsonc.parse(text)), indent=draw(st.sampled_from([None, 2, 4, "\t"]))
         )
     text = (
         draw(st.sampled_from(["", "\ufeff"]))
@@ -142,9 +120,7 @@ def jsonc_value(node: jsonc.Node) -> Any:
         return {key: jsonc_value(item) for key, item in node.items}
     if node.kind == "list":
         return [jsonc_value(item) for _, item in node.items]
-    return (
-        str(node.scalar.text) if isinstance(node.scalar, jsonc.Number) else node.scalar
-    )
+    return str(node.scalar.text) if isinstance(node.scalar, jsonc.Number) else node.scalar
 
 
 EDITS = st.lists(
@@ -195,9 +171,7 @@ def check(install: Install, uninstall: Uninstall, examples: int = 40) -> None:
         assert user_values(made) == user_values(data)
         assert uninstall(made, pieces) == data
         names = names_in(data)
-        assert uninstall(edited(made, edits, names), pieces) == edited(
-            data, edits, names
-        )
+        assert uninstall(edited(made, edits, names), pieces) == edited(data, edits, names)
 
     play()
 
@@ -218,9 +192,7 @@ def user_values(data: bytes) -> Any:
         root.get("hooks", {}).pop(name, None) if all(
             item == jsonc.plain(GROUP) for item in items
         ) else None
-    return {
-        key: value for key, value in root.items() if key not in ("hooks", "mcpServers")
-    }
+    return {key: value for key, value in root.items() if key not in ("hooks", "mcpServers")}
 
 
 @pytest.mark.parametrize("many", [40, pytest.param(150, marks=pytest.mark.soak)])
@@ -230,9 +202,7 @@ def test_random_documents_come_back_to_the_byte(many: int) -> None:
 
 @examples(80, database=None, suppress_health_check=list(HealthCheck))
 @given(documents(), EDITS)
-def test_a_second_installation_changes_nothing(
-    data: bytes, edits: list[tuple[int, str]]
-) -> None:
+def test_a_second_installation_changes_nothing(data: bytes, edits: list[tuple[int, str]]) -> None:
     made, pieces = put_in(data)
     names = names_in(data)
     made = edited(made, edits, names)
@@ -243,13 +213,9 @@ def test_a_second_installation_changes_nothing(
 
 @examples(80, database=None, suppress_health_check=list(HealthCheck))
 @given(documents(), EDITS)
-def test_another_version_takes_the_place_of_ours(
-    data: bytes, edits: list[tuple[int, str]]
-) -> None:
+def test_another_version_takes_the_place_of_ours(data: bytes, edits: list[tuple[int, str]]) -> None:
     older = Json(
-        "settings.json",
-        {"hooks": {"Stop": [{**GROUP, "matcher": "old"}], "End": [GROUP]}},
-        MARK,
+        "settings.json", {"hooks": {"Stop": [{**GROUP, "matcher": "old"}], "End": [GROUP]}}, MARK
     )
     made, pieces = put_in(data, older)
     newer, more = put_in(edited(made, edits, names_in(data)), CHANGE, pieces)
@@ -310,9 +276,7 @@ def copy_kept(data: bytes) -> tuple[bytes, Any]:
         "does nothing",
     ],
 )
-def test_the_check_finds_who_gets_it_wrong(
-    install: Install, uninstall: Uninstall
-) -> None:
+def test_the_check_finds_who_gets_it_wrong(install: Install, uninstall: Uninstall) -> None:
     with pytest.raises(
         (AssertionError, KeyError, ValueError, HypothesisException, BaseExceptionGroup)
     ):
@@ -402,9 +366,7 @@ def test_an_empty_file_comes_back(data: bytes) -> None:
         (b"[" * 5000, "more than 200 levels"),
     ],
 )
-def test_what_cannot_be_merged_is_refused_with_its_line(
-    data: bytes, problem: str
-) -> None:
+def test_what_cannot_be_merged_is_refused_with_its_line(data: bytes, problem: str) -> None:
     with pytest.raises(Conflict) as error:
         put_in(data)
     assert problem in str(error.value)
@@ -419,9 +381,7 @@ def test_json5_is_read() -> None:
 
 # -- blocks ----------------------------------------------------------------------------------------
 
-TABLES = (
-    '[mcp_servers.synapse]\ncommand = "/w/bin/mcp"\n\n[[hooks.Stop]]\nmatcher = "*"\n'
-)
+TABLES = '[mcp_servers.synapse]\ncommand = "/w/bin/mcp"\n\n[[hooks.Stop]]\nmatcher = "*"\n'
 TOML = Block("config.toml", TABLES)
 TOMLS = [
     "",
@@ -446,9 +406,9 @@ def test_what_was_added_around_a_block_stays(text: str) -> None:
     made, pieces = put_in(text.encode(), TOML)
     out = take_out(b"# first\n" + made + b"[last]\nx = 1\n", pieces)
     end = "" if text.endswith("\n") or not text else "\n"
-    assert (out or b"").replace(
-        b"\r\n", b"\n"
-    ) == f"# first\n{text}{end}[last]\nx = 1\n".replace("\r\n", "\n").encode()
+    assert (out or b"").replace(b"\r\n", b"\n") == f"# first\n{text}{end}[last]\nx = 1\n".replace(
+        "\r\n", "\n"
+    ).encode()
 
 
 def test_tables_that_a_client_wrote_into_the_block_stay() -> None:
@@ -484,10 +444,7 @@ def test_a_block_that_codex_wrote_anew_goes() -> None:
     newer, more = put_in(
         text.encode(), Block("config.toml", change.text.replace("/w", "/v")), pieces
     )
-    assert (newer.count(b"mcp_servers.synapse"), newer.count(b"synapse:begin")) == (
-        1,
-        1,
-    )
+    assert (newer.count(b"mcp_servers.synapse"), newer.count(b"synapse:begin")) == (1, 1)
     assert take_out(newer, more) == f"{CODEX}\n{ADDED}".encode()
 
 
@@ -495,9 +452,7 @@ def test_a_list_of_tables_of_the_users_stays_when_the_marks_are_gone() -> None:
     mine = "[[hooks.Stop]]\nmatcher = 'mine'\n"
     made, pieces = put_in(mine.encode(), TOML)
     text = "".join(
-        line
-        for line in made.decode().splitlines(keepends=True)
-        if "# synapse" not in line
+        line for line in made.decode().splitlines(keepends=True) if "# synapse" not in line
     )
     assert take_out(text.encode(), pieces) == mine.encode()
 

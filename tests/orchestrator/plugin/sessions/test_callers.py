@@ -71,24 +71,17 @@ def test_a_thread_of_its_own_says_which_sub_agent_it_is(session, memory):
 
 def test_a_call_that_no_hook_saw_is_the_main_conversation_s(session, memory):
     assert agent_memory_of(memory, "claude-code", caller("unseen"), 1).id == "lead"
-    assert (
-        agent_memory_of(memory, "claude-code", caller("unseen", "another"), 1).id
-        == "lead"
-    )
+    assert agent_memory_of(memory, "claude-code", caller("unseen", "another"), 1).id == "lead"
     assert agent_memory_of(memory, "codex", Caller(), 1, "nobody").id == "lead"
 
 
 def test_without_an_id_the_client_s_process_says_which_session_it_is(session, memory):
-    ClientRuns(
-        memory, state.load(state.path_of(memory.store.root, "claude-code", "s1"))
-    )
+    ClientRuns(memory, state.load(state.path_of(memory.store.root, "claude-code", "s1")))
     assert agent_memory_of(memory, "claude-code", Caller(), os.getpid()).id == "lead"
     other = Client(memory, session.folder, "s2")
     other("SessionStart", source="startup")
     # two: nobody can say which
-    assert (
-        agent_memory_of(memory, "claude-code", Caller(), os.getpid()).writer.run is None
-    )
+    assert agent_memory_of(memory, "claude-code", Caller(), os.getpid()).writer.run is None
 
 
 def test_the_call_of_another_session_is_not_taken_for_one_s_own(session, memory):
@@ -98,9 +91,7 @@ def test_the_call_of_another_session_is_not_taken_for_one_s_own(session, memory)
     assert agent_memory_of(memory, "claude-code", caller(call, "s2"), 1).id == "lead-2"
 
 
-def test_a_server_that_knows_the_id_of_an_emptied_session_acts_for_the_next(
-    session, memory
-):
+def test_a_server_that_knows_the_id_of_an_emptied_session_acts_for_the_next(session, memory):
     """Claude Code goes on under another id after `/clear`, with the same server."""
     emptied = runs_of(memory)
     other = Client(memory, session.folder, "s2")
@@ -117,73 +108,42 @@ def runs_of(memory):
 
 def test_the_server_writes_as_who_calls_and_no_argument_changes_that(session, memory):
     _, call = session.before(TOOL, {}, "a1")
-    words = [
-        "-P",
-        SERVER,
-        "claude-code",
-        "--root",
-        memory.store.root,
-        "--agent",
-        "lead",
-    ]
+    words = ["-P", SERVER, "claude-code", "--root", memory.store.root, "--agent", "lead"]
     env = {"PATH": os.environ["PATH"], "CLAUDE_CODE_SESSION_ID": "s1"}
 
     async def story():
         async with Protocol(
-            stdio_client(
-                StdioServerParameters(command=sys.executable, args=words, env=env)
-            )
+            stdio_client(StdioServerParameters(command=sys.executable, args=words, env=env))
         ) as protocol:
             told = {"namespace": "status/shop", "body": "It works.", "from": "boss"}
-            wrong = await protocol.call_tool(
-                "append", told, meta={"claudecode/toolUseId": call}
-            )
+            wrong = await protocol.call_tool("append", told, meta={"claudecode/toolUseId": call})
             assert served(protocol) == SERVED["claude-code"]
             told.pop("from")
-            right = await protocol.call_tool(
-                "append", told, meta={"claudecode/toolUseId": call}
-            )
-            again = await protocol.call_tool(
-                "append", told, meta={"claudecode/toolUseId": call}
-            )
+            right = await protocol.call_tool("append", told, meta={"claudecode/toolUseId": call})
+            again = await protocol.call_tool("append", told, meta={"claudecode/toolUseId": call})
             return wrong, right, again
 
     wrong, right, again = anyio.run(story)
     assert (wrong.is_error, right.is_error) == (True, False)
     assert right.content[0].text == again.content[0].text
     entries = memory.as_agent("operator").read(namespace="status/shop")
-    assert [(entry.author, entry.body) for entry in entries] == [
-        ("engineer", "It works.")
-    ]
+    assert [(entry.author, entry.body) for entry in entries] == [("engineer", "It works.")]
 
 
 @pytest.mark.parametrize(
     ("env", "author"),
     [
-        (
-            {"CLAUDE_CODE_SESSION_ID": "another"},
-            "lead",
-        ),  # started in a shell of another client
-        (
-            {"SYNAPSE_AGENT": "ada", "SYNAPSE_RUN": "RUN"},
-            "ada",
-        ),  # a run of our own supervisor
+        ({"CLAUDE_CODE_SESSION_ID": "another"}, "lead"),  # started in a shell of another client
+        ({"SYNAPSE_AGENT": "ada", "SYNAPSE_RUN": "RUN"}, "ada"),  # a run of our own supervisor
     ],
 )
 def test_the_environment_says_who_a_server_acts_as(session, memory, env, author):
     lead = state.load(state.path_of(memory.store.root, "claude-code", "s1"))
-    with open(
-        state.path_of(memory.store.root, "codex", "s1"), "w", encoding="utf-8"
-    ) as file:
+    with open(state.path_of(memory.store.root, "codex", "s1"), "w", encoding="utf-8") as file:
         json.dump({**vars(lead), "client": "codex"}, file, default=vars)
     ada = memory.register(synapse.Agent("ada", role="engineer", projects=("shop",)))
-    run = Runs(memory.store).begin(
-        "ada-1", Task("x", "ada", project="shop"), ada, "", None, None
-    )
-    env = {
-        name: value.replace("RUN", f"{run.id}:{run.epoch}")
-        for name, value in env.items()
-    }
+    run = Runs(memory.store).begin("ada-1", Task("x", "ada", project="shop"), ada, "", None, None)
+    env = {name: value.replace("RUN", f"{run.id}:{run.epoch}") for name, value in env.items()}
     words = ["-P", SERVER, "codex", "--root", memory.store.root, "--agent", "lead"]
     parameters = StdioServerParameters(
         command=sys.executable, args=words, env={"PATH": os.environ["PATH"], **env}

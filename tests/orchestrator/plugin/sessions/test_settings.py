@@ -12,9 +12,7 @@ from synapse.model.agents import Agent
 
 
 def test_the_defaults() -> None:
-    assert (
-        clients({}) == clients({"clients": None}) == Clients("lead", "engineer", {}, "")
-    )
+    assert clients({}) == clients({"clients": None}) == Clients("lead", "engineer", {}, "")
 
 
 def test_all_of_it() -> None:
@@ -29,24 +27,15 @@ def test_all_of_it() -> None:
     assert known == Clients("boss", "hand", {"Explore": "scout"}, "shop")
     agents = {"tester": Agent("tester")}
     assert [
-        known.agent_of(type, agents)
-        for type in (None, "Explore", "synapse:tester", "other")
-    ] == [
-        "boss",
-        "scout",
-        "tester",
-        "hand",
-    ]
+        known.agent_of(type, agents) for type in (None, "Explore", "synapse:tester", "other")
+    ] == ["boss", "scout", "tester", "hand"]
 
 
 @pytest.mark.parametrize(
     ("values", "problem"),
     [
         ({"leed": "x"}, "there is no key 'leed': did you mean lead?"),
-        (
-            {"colour": "x"},
-            "there is no key 'colour': it is one of lead, default, agents, project",
-        ),
+        ({"colour": "x"}, "there is no key 'colour': it is one of lead, default, agents, project"),
         (["lead"], "clients is not valid"),
         ({"agents": "scout"}, "agents is not valid"),
         ({"lead": "The Boss"}, "'The Boss' is no name"),

@@ -54,9 +54,7 @@ def test_every_byte_of_theirs_stays(project, before, name):
     again = project.read(name)
     assert b"Port 5433." in again
     assert again.startswith(before or b"")
-    assert again.index(BEGIN, len(before or b"")) == written.index(
-        BEGIN, len(before or b"")
-    )
+    assert again.index(BEGIN, len(before or b"")) == written.index(BEGIN, len(before or b""))
     if before is not None:
         assert stat.S_IMODE((project.folder / name).stat().st_mode) == 0o640
     project.undo()

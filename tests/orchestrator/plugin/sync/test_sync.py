@@ -42,9 +42,7 @@ def test_a_section_is_a_proposal_with_its_origin(project):
     assert second.author == "CLAUDE.md"
     assert second.namespace == "projects/shop/notes"
     assert (second.trust, second.authority, second.staged) == ("unverified", 0, True)
-    assert re.fullmatch(
-        r"CLAUDE\.md:5-7 of 1970-01-02, sha256 [0-9a-f]{16}", second.evidence
-    )
+    assert re.fullmatch(r"CLAUDE\.md:5-7 of 1970-01-02, sha256 [0-9a-f]{16}", second.evidence)
 
 
 def test_no_agent_sees_it_before_a_person_approves_it(project):
@@ -238,9 +236,7 @@ def test_nothing_that_not_all_may_see_is_in_a_file(project):
         cto.archive(cto.append(f"{SECRET} archived", "decisions/api", **weighty).id)
         old = cto.append(f"{SECRET} superseded", "decisions/api", **weighty)
         cto.append("Newer.", "decisions/api", supersedes=old.id, **weighty)
-        foreign = Entry(
-            "", "lead", "", "decisions/api", "important", f"{SECRET} unverified", "30d"
-        )
+        foreign = Entry("", "lead", "", "decisions/api", "important", f"{SECRET} unverified", "30d")
         memory.store.log.append(
             Record.new("entry", "lead", {}, foreign._replace(trust="unverified"))
         )
@@ -335,11 +331,7 @@ def test_ten_rounds_change_nothing_after_the_first(project):
         assert not done.prepared.changes
         assert not done.planned.new
     assert (project.files(), project.records()) == (files, records)
-    for name, own in (
-        ("CLAUDE.md", "one book"),
-        ("GEMINI.md", "Tabs"),
-        ("AGENTS.md", "kind"),
-    ):
+    for name, own in (("CLAUDE.md", "one book"), ("GEMINI.md", "Tabs"), ("AGENTS.md", "kind")):
         for other in {"CLAUDE.md", "GEMINI.md", "AGENTS.md"} - {name}:
             assert files[other].count(own.encode()) == 1
         assert files[name].count(own.encode()) == 1
@@ -360,10 +352,7 @@ def test_what_is_written_into_the_block_is_kept_as_a_proposal(project):
     project.write("Use PostgreSQL.")
     project.sync()
     written = project.read("AGENTS.md")
-    project.put(
-        "AGENTS.md",
-        written.replace(b"    Use PostgreSQL.", b"    Use MySQL.\nAnd Redis."),
-    )
+    project.put("AGENTS.md", written.replace(b"    Use PostgreSQL.", b"    Use MySQL.\nAnd Redis."))
     project.sync()
     (edit,) = [entry for entry in project.staged() if "MySQL" in entry.body]
     assert edit.body.split("\n") == ["    Use MySQL.", "And Redis."]
@@ -408,9 +397,7 @@ def test_no_link_is_followed(project, tmp_path):
     assert set(proposals(project)) == {GEMINI.strip()}
     assert [outside.read_text(), (pages / "x.md").read_text()] == [SECRET] * 2
     assert (other / "copilot-instructions.md").read_text() == SECRET
-    told = [
-        note.split(":")[0] for note in done.notes if "link leads to it, which" in note
-    ]
+    told = [note.split(":")[0] for note in done.notes if "link leads to it, which" in note]
     assert {"CLAUDE.md", "GEMINI.md", ".github/copilot-instructions.md"} <= {*told}
     with pytest.raises(Conflict, match="not followed"):
         project.sync("CLAUDE.md")
@@ -512,8 +499,7 @@ with synapse.open(target.root) as memory:
 
 
 @pytest.mark.parametrize(
-    ("names", "step"),
-    [("rename replace link unlink", 1), ("open write fsync fdatasync chmod", 5)],
+    ("names", "step"), [("rename replace link unlink", 1), ("open write fsync fdatasync chmod", 5)]
 )
 def test_killed_anywhere_it_loses_nothing(project, names, step):
     theirs = {"CLAUDE.md": CLAUDE.encode(), "GEMINI.md": b"Tabs,\r\nnot blanks."}
@@ -539,11 +525,7 @@ def test_killed_anywhere_it_loses_nothing(project, names, step):
     assert codes == {0, -9}
     project.sync()
     assert sorted(proposals(project)) == sorted(
-        [
-            "# Shop\n\nIt sells one book.",
-            "## Tests\n\nRun `make check`.",
-            "Tabs,\nnot blanks.",
-        ]
+        ["# Shop\n\nIt sells one book.", "## Tests\n\nRun `make check`.", "Tabs,\nnot blanks."]
     )
     assert len(project.staged()) == 3
     project.undo()

@@ -32,17 +32,15 @@ def test_a_session_of_claude_code_has_the_usage_of_each_reply_once():
 
 
 def test_a_sub_agent_of_claude_code_has_its_own_usage():
-    assert spent(
-        "claude-code", str(SAMPLES / "claude-code/transcript-agent.jsonl")
-    ) == Spent(Usage(22_150, 33, 10_855, 11_295), 2, "claude-sonnet-4-5")
+    assert spent("claude-code", str(SAMPLES / "claude-code/transcript-agent.jsonl")) == Spent(
+        Usage(22_150, 33, 10_855, 11_295), 2, "claude-sonnet-4-5"
+    )
 
 
 def test_the_last_line_of_a_reply_has_its_usage_complete(tmp_path):
     path = tmp_path / "session.jsonl"
     path.write_text("\n".join((reply("a", 1), reply("a", 40), reply("b", 2), "")))
-    assert spent("claude-code", str(path)) == Spent(
-        Usage(246, 42, 40, 200), 2, "claude-sonnet-4-5"
-    )
+    assert spent("claude-code", str(path)) == Spent(Usage(246, 42, 40, 200), 2, "claude-sonnet-4-5")
 
 
 def test_what_a_client_says_in_the_place_of_the_model_is_no_usage(tmp_path):
@@ -52,24 +50,17 @@ def test_what_a_client_says_in_the_place_of_the_model_is_no_usage(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "debris",
-    ["{", "null", "[]", '{"type": "assistant", "message": {"usage": 3}}', "\x00\xff"],
+    "debris", ["{", "null", "[]", '{"type": "assistant", "message": {"usage": 3}}', "\x00\xff"]
 )
 def test_a_torn_transcript_is_read_as_far_as_it_goes(tmp_path, debris):
     path = tmp_path / "session.jsonl"
-    path.write_text(
-        f'{debris}"usage"\n{reply("a", 5)}\n{reply("b", 5)[:60]}', encoding="latin-1"
-    )
+    path.write_text(f'{debris}"usage"\n{reply("a", 5)}\n{reply("b", 5)[:60]}', encoding="latin-1")
     assert spent("claude-code", str(path)).usage.output_tokens == 5
 
 
 def test_counts_that_are_none_count_nothing(tmp_path):
     path = tmp_path / "session.jsonl"
-    usage = {
-        "input_tokens": "many",
-        "output_tokens": -4,
-        "cache_read_input_tokens": None,
-    }
+    usage = {"input_tokens": "many", "output_tokens": -4, "cache_read_input_tokens": None}
     message = {"id": "a", "model": 7, "usage": usage}
     path.write_text(json.dumps({"type": "assistant", "message": message}) + "\n")
     assert spent("claude-code", str(path)) == Spent(Usage(), 1, None)
@@ -87,9 +78,7 @@ def test_a_huge_transcript_is_read_in_part_and_says_so(tmp_path, monkeypatch):
 def test_a_line_that_is_too_long_is_passed_over(tmp_path, monkeypatch):
     monkeypatch.setattr(transcript, "LONGEST_LINE", 1_000)
     path = tmp_path / "session.jsonl"
-    path.write_text(
-        f"{reply('a', 1)}\n{reply('b', 1, image='x' * 5_000)}\n{reply('c', 1)}\n"
-    )
+    path.write_text(f"{reply('a', 1)}\n{reply('b', 1, image='x' * 5_000)}\n{reply('c', 1)}\n")
     assert spent("claude-code", str(path)) == Spent(
         Usage(246, 2, 40, 200, estimated=True), 2, "claude-sonnet-4-5"
     )
@@ -101,14 +90,7 @@ def test_where_there_is_no_transcript_nothing_is_known(tmp_path):
     pipe, empty = tmp_path / "pipe", tmp_path / "empty"
     os.mkfifo(pipe)
     empty.touch()
-    for path in (
-        None,
-        "",
-        str(tmp_path / "none"),
-        str(tmp_path),
-        str(pipe),
-        str(empty),
-    ):
+    for path in (None, "", str(tmp_path / "none"), str(tmp_path), str(pipe), str(empty)):
         assert spent("claude-code", path) is None
     assert spent("no-client", str(SAMPLES / "claude-code/transcript.jsonl")) is None
 

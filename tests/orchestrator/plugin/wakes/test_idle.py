@@ -65,9 +65,7 @@ def test_a_wake_that_comes_to_nothing_is_tried_a_few_times(idle, memory):
     assert tries == MOST
 
 
-def test_a_session_in_the_middle_of_a_turn_is_left_to_its_hooks_for_a_while(
-    idle, memory
-):
+def test_a_session_in_the_middle_of_a_turn_is_left_to_its_hooks_for_a_while(idle, memory):
     change(memory, client="codex", fired={"PostToolUse": 1e12})
     wakes = Wakes(memory)
     rule(memory)

@@ -35,9 +35,7 @@ def rule(memory):
     return memory.as_agent("boss").append("Stop.", "decisions/x", priority="critical")
 
 
-def test_an_idle_session_is_woken_once_for_an_entry(
-    idle, memory, child, capsys, monkeypatch
-):
+def test_an_idle_session_is_woken_once_for_an_entry(idle, memory, child, capsys, monkeypatch):
     monkeypatch.setattr(watch, "SETTLE", 0.0)
     entry, end = rule(memory), ClientEnd(child.pid)
     assert Watch(memory, CLIENT, os.getpid(), end, "rewake").wait() == WAKES
@@ -49,22 +47,16 @@ def test_an_idle_session_is_woken_once_for_an_entry(
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_monitor_says_what_comes_and_ends_with_its_client(
-    idle, memory, child, capsys
-):
+def test_a_monitor_says_what_comes_and_ends_with_its_client(idle, memory, child, capsys):
     Timer(0.5, child.kill).start()
     entry = rule(memory)
-    assert (
-        Watch(memory, CLIENT, os.getpid(), ClientEnd(child.pid), "monitor").wait() == 0
-    )
+    assert Watch(memory, CLIENT, os.getpid(), ClientEnd(child.pid), "monitor").wait() == 0
     said = capsys.readouterr()
     assert entry.id in said.out
     assert said.err == ""
 
 
-def test_another_client_and_a_second_watcher_wait_for_nothing(
-    idle, memory, child, capsys
-):
+def test_another_client_and_a_second_watcher_wait_for_nothing(idle, memory, child, capsys):
     rule(memory)
     other = Watch(memory, CLIENT, child.pid, ClientEnd(child.pid), "monitor")
     folder = os.path.join(memory.store.root, "runs", ".clients")

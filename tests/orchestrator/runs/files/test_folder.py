@@ -35,9 +35,7 @@ def test_a_torn_end_is_dropped_by_the_next_line(folder, torn):
 
 
 @pytest.mark.parametrize("left", [b"\0" * 700, b"\0\0}\n", b"{\0\n{}\n"])
-def test_what_a_power_cut_left_of_lines_is_dropped_by_whoever_goes_on(
-    tmp_path, folder, left
-):
+def test_what_a_power_cut_left_of_lines_is_dropped_by_whoever_goes_on(tmp_path, folder, left):
     folder.record("steps.jsonl", "one\n")
     with (Path(folder.path) / "steps.jsonl").open("ab") as file:
         file.write(left)
@@ -72,9 +70,7 @@ def test_files_are_their_owners_alone(folder):
     path = Path(folder.write("output.md", "line\r\nend"))
     folder.record("ledger.jsonl", "{}\n", sync=False)
     assert folder.read("output.md") == "line\r\nend"
-    assert {stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()} == {
-        0o600
-    }
+    assert {stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()} == {0o600}
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 

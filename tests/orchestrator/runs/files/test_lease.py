@@ -57,9 +57,7 @@ def beat_at(held, nanoseconds):
     os.pwrite(held._fd, b"%-10d\n%020d\n" % (os.getpid(), nanoseconds), 0)
 
 
-def test_who_hangs_is_given_a_while_and_a_beat_clears_it(
-    tmp_path, one, other, monkeypatch
-):
+def test_who_hangs_is_given_a_while_and_a_beat_clears_it(tmp_path, one, other, monkeypatch):
     now = 10**15
 
     def clock():
@@ -88,9 +86,7 @@ def test_who_hangs_is_given_a_while_and_a_beat_clears_it(
 
 
 def test_a_client_lives_as_long_as_its_process(tmp_path, one):
-    process = subprocess.Popen(
-        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, text=True)
     name = lease.client_holder(process.pid)
     assert lease.client_pid(name) == process.pid
     assert one.lives(name) is True
@@ -118,9 +114,7 @@ def test_a_lease_that_cannot_be_held_is_told(tmp_path):
         Lease(str(tmp_path), "one")
 
 
-def test_a_file_that_is_swept_away_before_it_is_locked_is_made_again(
-    tmp_path, monkeypatch
-):
+def test_a_file_that_is_swept_away_before_it_is_locked_is_made_again(tmp_path, monkeypatch):
     path = tmp_path / "runs" / ".holders" / "one"
     lock, swept_away = lease.fcntl.flock, []
 

@@ -6,9 +6,7 @@ from orchestrator.runs.files.ledger import Line, Segment
 
 
 def line(step=0, sent=(), got=(), **more):
-    return Line(
-        "run", step, "eng", "m", "o200k_base", "exact", tuple(sent), tuple(got), **more
-    )
+    return Line("run", step, "eng", "m", "o200k_base", "exact", tuple(sent), tuple(got), **more)
 
 
 def test_a_line_survives_its_text():
@@ -30,17 +28,12 @@ def test_a_torn_last_line_is_not_read():
 
 
 def test_a_call_that_was_booked_twice_counts_once():
-    texts = [
-        ledger.dump(line(step, [Segment("task", 1)], usage=Usage(5, 1)))
-        for step in (0, 1, 0)
-    ]
+    texts = [ledger.dump(line(step, [Segment("task", 1)], usage=Usage(5, 1))) for step in (0, 1, 0)]
     assert [each.step for each in ledger.read(texts)] == [0, 1]
 
 
 def test_overhead_bills_what_is_sent_again():
-    first = line(
-        0, [Segment("task", 100), Segment("view", 10)], [Segment("work_out", 50)]
-    )
+    first = line(0, [Segment("task", 100), Segment("view", 10)], [Segment("work_out", 50)])
     again = line(
         1,
         [
@@ -53,11 +46,7 @@ def test_overhead_bills_what_is_sent_again():
     )
     found = ledger.overhead([first, again])
     assert (found.coordination, found.planning, found.work) == (25, 20, 300)
-    assert (found.coordination_unique, found.planning_unique, found.work_unique) == (
-        15,
-        20,
-        150,
-    )
+    assert (found.coordination_unique, found.planning_unique, found.work_unique) == (15, 20, 150)
     assert found.billed == 25 / 300
     assert found.unique == 0.1
 
@@ -68,10 +57,7 @@ def test_nothing_was_spent_on_nothing():
 
 
 def test_what_nobody_reported_is_our_own_count():
-    lines = [
-        line(0, [Segment("task", 100)], [Segment("work_out", 5)]),
-        line(1, usage=Usage(7, 2)),
-    ]
+    lines = [line(0, [Segment("task", 100)], [Segment("work_out", 5)]), line(1, usage=Usage(7, 2))]
     assert ledger.spent(lines) == (Usage(107, 7, estimated=True), None)
 
 
@@ -79,15 +65,10 @@ def test_overhead_says_how_its_tokens_were_counted():
     exact = line(0, [Segment("task", 100)])
     assert ledger.overhead([exact]).counting == "exact"
     assert (
-        ledger.overhead([exact, exact._replace(counting="estimate"), exact]).counting
-        == "estimate"
+        ledger.overhead([exact, exact._replace(counting="estimate"), exact]).counting == "estimate"
     )
 
 
 def test_costs_add_up_and_unknown_ones_are_not_zero():
-    lines = [
-        line(usage=Usage(5, 1), cost=0.25),
-        line(usage=Usage(7, 2)),
-        line(cost=0.5),
-    ]
+    lines = [line(usage=Usage(5, 1), cost=0.25), line(usage=Usage(7, 2)), line(cost=0.5)]
     assert ledger.spent(lines) == (Usage(12, 3), 0.75)

@@ -20,18 +20,13 @@ ASKED = Turn(
     "s",
 )
 BEGINNING = (
-    (
-        "prompt",
-        Prompt("You are.", "## Shared Memory Context", "## Your Task")._asdict(),
-    ),
+    ("prompt", Prompt("You are.", "## Shared Memory Context", "## Your Task")._asdict()),
     ("turn", steps.turn(ASKED, "work_out", "{}")),
 )
 
 
 def test_lines_survive_their_text():
-    found = recorded(
-        *BEGINNING, ("result", steps.result(ASKED.calls[0], "x\u2028y\n", "capsule"))
-    )
+    found = recorded(*BEGINNING, ("result", steps.result(ASKED.calls[0], "x\u2028y\n", "capsule")))
     assert steps.read([steps.dump(step) for step in found]) == found
     assert steps.read([*map(steps.dump, found), '{"n": 3, "ki']) == found
     assert steps.turn_of(found[1].fields["turn"]) == ASKED
@@ -52,9 +47,7 @@ def test_a_conversation_goes_on_where_it_stopped():
 
 
 def test_an_empty_memory_block_is_no_message():
-    found = steps.conversation(
-        recorded(("prompt", Prompt("s", "", "## Your Task")._asdict()))
-    )
+    found = steps.conversation(recorded(("prompt", Prompt("s", "", "## Your Task")._asdict())))
     assert [message.label for message in found.messages] == ["task"]
 
 

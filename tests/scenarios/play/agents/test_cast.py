@@ -74,16 +74,12 @@ def test_what_is_known_is_written_once(asked):
         Message("assistant", "", "work_out", (Call("call-1", "append", note),)),
         Message("tool", "Written.", "writeback", answers="call-1"),
     )
-    assert called(
-        Player(Policy(), 1)(seen(asked, "the port of service 1", 2, *told))
-    ) == ["work"]
+    assert called(Player(Policy(), 1)(seen(asked, "the port of service 1", 2, *told))) == ["work"]
 
 
 def test_how_often_it_does_as_it_is_asked_is_a_chance():
     def moves(**policy):
-        return {
-            tuple(called(Player(Policy(**policy), seed)(seen()))) for seed in range(99)
-        }
+        return {tuple(called(Player(Policy(**policy), seed)(seen()))) for seed in range(99)}
 
     assert moves(beside=0.5) == {("append", "work"), ("append",)}
     assert moves(tool_use=0.5) == {("append", "work"), ("work",)}
@@ -117,9 +113,7 @@ def refused(times, work=f"find out {NEED}"):
     return [
         message
         for n in range(times)
-        for message in answered(
-            n, "claim", {"work": work}, "eng-2 is at it.", "capsule"
-        )
+        for message in answered(n, "claim", {"work": work}, "eng-2 is at it.", "capsule")
     ]
 
 
@@ -133,9 +127,7 @@ def test_an_answer_that_does_not_come_is_not_waited_for():
 
 def test_who_reads_nothing_of_a_memory_does_not_ask_it():
     assert called(Player(Policy(p_read=0.0), 1)(at_work())) == ["investigate"]
-    assert called(Player(Policy(p_read=0.0), 1)(at_work(view=f"- {FOUND}"))) == [
-        "investigate"
-    ]
+    assert called(Player(Policy(p_read=0.0), 1)(at_work(view=f"- {FOUND}"))) == ["investigate"]
 
 
 def test_what_answers_its_own_call_of_the_world_is_its_own_observation():
@@ -168,54 +160,32 @@ def test_what_a_lower_authority_says_is_looked_up_first(authority, looks):
         f"- [decisions/x] syn-2026-02-01-001 (from: mallory, authority {authority},"
         f" 2026-02-01T09:00:00Z)"
     )
-    seen = at_work(
-        view=f"{head}\n  > {FOUND}\n", tools=("work", "investigate", "submit")
-    )
-    assert called(Player(Policy(), 1)(seen)) == (
-        ["investigate"] if looks else ["submit"]
-    )
+    seen = at_work(view=f"{head}\n  > {FOUND}\n", tools=("work", "investigate", "submit"))
+    assert called(Player(Policy(), 1)(seen)) == (["investigate"] if looks else ["submit"])
     assert called(Player(Policy(heeds=0.0), 1)(seen)) == ["submit"]
 
 
 def test_what_is_in_dispute_is_looked_up_first_and_used_where_that_is_not_possible():
-    about = (
-        "from: a, authority 60, 2026-02-01T09:00:00Z, disputed with syn-2026-02-01-002"
-    )
+    about = "from: a, authority 60, 2026-02-01T09:00:00Z, disputed with syn-2026-02-01-002"
     head = f"- [decisions/x] syn-2026-02-01-001 ({about})"
     view, tools = f"{head}\n  > {FOUND}\n", ("work", "investigate", "submit")
-    assert called(Player(Policy(), 1)(at_work(view=view, tools=tools))) == [
-        "investigate"
-    ]
+    assert called(Player(Policy(), 1)(at_work(view=view, tools=tools))) == ["investigate"]
     supervisor = answered(
-        0,
-        "investigate",
-        {"subject": NEED},
-        f"Only lead can decide on {NEED}.",
-        "work_obs",
+        0, "investigate", {"subject": NEED}, f"Only lead can decide on {NEED}.", "work_obs"
     )
-    assert called(
-        Player(Policy(), 1)(at_work(*supervisor, view=view, tools=tools))
-    ) == ["submit"]
+    assert called(Player(Policy(), 1)(at_work(*supervisor, view=view, tools=tools))) == ["submit"]
 
 
 def test_what_cannot_be_found_out_is_given_up_after_a_second_try():
     failed = [
         answered(
-            n,
-            "investigate",
-            {"subject": NEED},
-            "Error: it could not be found out.",
-            "work_obs",
+            n, "investigate", {"subject": NEED}, "Error: it could not be found out.", "work_obs"
         )
         for n in (0, 1)
     ]
     tools = ("work", "investigate", "submit")
-    assert called(Player(Policy(), 1)(at_work(*failed[0], tools=tools))) == [
-        "investigate"
-    ]
-    assert called(
-        Player(Policy(), 1)(at_work(*failed[0], *failed[1], tools=tools))
-    ) == ["submit"]
+    assert called(Player(Policy(), 1)(at_work(*failed[0], tools=tools))) == ["investigate"]
+    assert called(Player(Policy(), 1)(at_work(*failed[0], *failed[1], tools=tools))) == ["submit"]
 
 
 def test_claims_and_queries_are_worded_by_chance():
@@ -225,10 +195,7 @@ def test_claims_and_queries_are_worded_by_chance():
     assert moved()[0] == ("claim", {"work": f"find out {NEED}"})
     assert moved(claims_otherwise=1.0)[0] == ("claim", {"work": f"looking into {NEED}"})
     assert moved()[1] == ("memory_search", {"query": NEED})
-    assert moved(bare_queries=1.0)[1] == (
-        "memory_search",
-        {"query": "the port of service"},
-    )
+    assert moved(bare_queries=1.0)[1] == ("memory_search", {"query": "the port of service"})
     words = {
         Player(Policy(claims_otherwise=0.5), seed)(at_work()).calls[0][1]["work"]
         for seed in range(30)
@@ -240,9 +207,7 @@ def test_chatter_stands_beside_a_call_and_holds_no_value():
     def notes(**policy):
         moves = [Player(Policy(**policy), seed)(seen()) for seed in range(200)]
         return [
-            move
-            for move in moves
-            if any(call[1].get("priority") == "info" for call in move.calls)
+            move for move in moves if any(call[1].get("priority") == "info" for call in move.calls)
         ]
 
     assert notes() == []
@@ -256,9 +221,7 @@ def test_chatter_stands_beside_a_call_and_holds_no_value():
 
 
 def test_a_note_can_be_wrong_and_its_author_knows_better():
-    told = Message(
-        "assistant", "", "work_out", (Call("call-1", "submit", {"task": "part-1"}),)
-    )
+    told = Message("assistant", "", "work_out", (Call("call-1", "submit", {"task": "part-1"}),))
     player = Player(Policy(wrong_notes=1.0), 1)
     note = player(seen()).calls[0][1]["body"]
     assert note != FOUND

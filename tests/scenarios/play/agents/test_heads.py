@@ -20,9 +20,7 @@ POSE = "(version 9; [a/b], authority 100; 2026 UTC)\n- x@00000 cto 09:00\n  > Th
 def mem():
     with synapse.open("memory:", clock=FrozenClock()) as made:
         made.register(Agent("lead", role="project-lead", read=("*",), write=("*",)))
-        made.register(
-            Agent("low", role="specialist", authority=40, read=("*",), write=("*",))
-        )
+        made.register(Agent("low", role="specialist", authority=40, read=("*",), write=("*",)))
         yield made
 
 
@@ -40,18 +38,13 @@ def test_a_reader_knows_how_much_each_author_counts_for(mem, how):
     mem.as_agent("lead").append("The port is 8080.", "decisions/net")
     mem.as_agent("lead").append("The port is 8081.", "decisions/net")
     mem.as_agent("low").append("The port is 9999.", "status/net")
-    told = {
-        value: (rank, at[:16])
-        for rank, at, value in statements(shown(mem, how), "the port")
-    }
+    told = {value: (rank, at[:16]) for rank, at, value in statements(shown(mem, how), "the port")}
     assert {value: rank for value, (rank, _) in told.items()} == {
         "8080": 80,
         "8081": 80,
         "9999": 40,
     }
-    assert {at for _, at in told.values()} - {""} == {"2026-02-01T09:00"}, (
-        "a pointer has no time"
-    )
+    assert {at for _, at in told.values()} - {""} == {"2026-02-01T09:00"}, "a pointer has no time"
 
 
 @pytest.mark.parametrize("how", ["view", "capsule"])
@@ -69,11 +62,7 @@ def test_an_item_of_another_day_or_year_says_so():
         " 01-31T10:00\n  > The port is 1.\n"
     )
     text += (
-        "- syn-2025-12-31-001@abcde x 2025-12-31T10:00 (authority 90, local)\n  > The"
-        " port is 2.\n"
+        "- syn-2025-12-31-001@abcde x 2025-12-31T10:00 (authority 90, local)\n  > The port is 2.\n"
     )
     found = [head._replace(end=0) for head in heads(text)]
-    assert found == [
-        Head(0, 60, False, "2026-01-31T10:00"),
-        Head(0, 90, True, "2025-12-31T10:00"),
-    ]
+    assert found == [Head(0, 60, False, "2026-01-31T10:00"), Head(0, 90, True, "2025-12-31T10:00")]

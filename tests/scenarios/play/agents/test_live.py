@@ -38,8 +38,7 @@ gates:
   - task_success == 1
 """
 VALUE = re.compile(
-    r"depth of the lake(?: is(?: now)?|:) (\d+)|[Uu]se (\d+) m for the depth",
-    re.IGNORECASE,
+    r"depth of the lake(?: is(?: now)?|:) (\d+)|[Uu]se (\d+) m for the depth", re.IGNORECASE
 )
 
 
@@ -50,16 +49,12 @@ def diver(seen):
     called = [call.name for message in seen.messages for call in message.calls]
     found = VALUE.search("\n".join(message.text for message in seen.messages))
     if found is None:
-        return Move(
-            "I find out.", (("investigate", {"subject": "the depth of the lake"}),)
-        )
+        return Move("I find out.", (("investigate", {"subject": "the depth of the lake"}),))
     using = f"the depth of the lake = {found[1] or found[2]}"
     if "work" not in called:
         return Move("I work.", (("work", {"task": "dive", "using": using}),))
     if "submit" not in called:
-        return Move(
-            f"I hand in, by {KEY}.", (("submit", {"task": "dive", "using": using}),)
-        )
+        return Move(f"I hand in, by {KEY}.", (("submit", {"task": "dive", "using": using}),))
     return "It is done."
 
 
@@ -121,9 +116,7 @@ def test_a_model_plays_and_is_told_as_such(run, server, tmp_path):
     assert report.ONLY_CHANCE not in (tmp_path / "out" / "report.html").read_text()
 
 
-def test_a_cassette_plays_the_same_run_without_anybody(
-    run, server, tmp_path, monkeypatch
-):
+def test_a_cassette_plays_the_same_run_without_anybody(run, server, tmp_path, monkeypatch):
     tape = str(tmp_path / "tape.jsonl")
     assert run("--cassette", tape) == 0
     asked = len(server.journal)
@@ -164,8 +157,7 @@ def test_money_ends_before_it_is_spent(run, server, tmp_path, capsys):
     assert "that is more than --max-usd 0.12" in table["run"]["stopped"]
     assert table["run"]["stopped"] in table["warnings"]
     spent = sum(
-        figures["usd"]["value"] * figures["usd"]["n"]
-        for figures in table["metrics"].values()
+        figures["usd"]["value"] * figures["usd"]["n"] for figures in table["metrics"].values()
     )
     assert spent < 0.12
     assert verify.differences(str(tmp_path / "out")) == []
@@ -204,9 +196,7 @@ def test_tokens_end_before_they_are_spent(run, server, tmp_path, capsys):
 
 
 def asked(text="Hello.", **more):
-    return Request(
-        "You are diver.", (Message("user", text, "task"),), model="m", **more
-    )
+    return Request("You are diver.", (Message("user", text, "task"),), model="m", **more)
 
 
 def test_a_question_is_known_whatever_differs_by_chance():
@@ -219,17 +209,11 @@ def test_a_question_is_known_whatever_differs_by_chance():
         " in /tmp/zz/q says 4."
     )
     assert cassette.key_of(asked(one)) == cassette.key_of(asked(two))
-    assert cassette.key_of(asked(one)) != cassette.key_of(
-        asked(one.replace("4.", "5."))
-    )
-    assert cassette.key_of(asked(tools=(Tool("t", "does", {}),))) != cassette.key_of(
-        asked()
-    )
+    assert cassette.key_of(asked(one)) != cassette.key_of(asked(one.replace("4.", "5.")))
+    assert cassette.key_of(asked(tools=(Tool("t", "does", {}),))) != cassette.key_of(asked())
     assert cassette.key_of(asked(max_tokens=5)) != cassette.key_of(asked())
     both = "syn-2026-02-01-001 and syn-2026-02-01-{}"
-    assert cassette.key_of(asked(both.format("001"))) != cassette.key_of(
-        asked(both.format("002"))
-    )
+    assert cassette.key_of(asked(both.format("001"))) != cassette.key_of(asked(both.format("002")))
 
 
 def test_ids_of_calls_are_put_aside():
@@ -245,11 +229,7 @@ def test_a_question_asked_twice_has_two_answers(tmp_path):
     path = str(tmp_path / "tape.jsonl")
     tape = Cassette(path)
     for text in ("one", "two"):
-        tape.keep(
-            asked(),
-            Played(Turn(text, usage=Usage(5, 2)), 1.5, 0.25),
-            "2026-02-01T09:00:00Z",
-        )
+        tape.keep(asked(), Played(Turn(text, usage=Usage(5, 2)), 1.5, 0.25), "2026-02-01T09:00:00Z")
     again = Cassette(path, "replay")
     assert [again.find(asked()).turn.text for _ in range(2)] == ["one", "two"]
     with pytest.raises(Missed):

@@ -3,12 +3,7 @@
 import pytest
 
 from synapse.index.database import Database
-from synapse.index.derive.corrections import (
-    Steps,
-    corrected,
-    is_step,
-    steps_of,
-)
+from synapse.index.derive.corrections import Steps, corrected, is_step, steps_of
 from synapse.index.derive.progress import Reached, read_reached, write_reached
 from synapse.model.clock import AHEAD
 from synapse.model.records import Record
@@ -18,8 +13,7 @@ HOUR = AHEAD * 10
 
 def records(*times):
     return [
-        Record.new("shown", "eng", {})._replace(seq=seq, at=at)
-        for seq, at in enumerate(times, 1)
+        Record.new("shown", "eng", {})._replace(seq=seq, at=at) for seq, at in enumerate(times, 1)
     ]
 
 
@@ -71,13 +65,7 @@ def test_a_bound_holds_for_the_records_it_names_and_no_other():
 
 @pytest.mark.parametrize(
     ("before", "at", "step"),
-    [
-        (5, 5, False),
-        (5, 4, True),
-        (5, 6, False),
-        (5, 5 + AHEAD, False),
-        (5, 6 + AHEAD, True),
-    ],
+    [(5, 5, False), (5, 4, True), (5, 6, False), (5, 5 + AHEAD, False), (5, 6 + AHEAD, True)],
 )
 def test_when_the_steps_may_be_others(before, at, step):
     assert is_step(before, at, Steps(caps=((3, 100),))) is step

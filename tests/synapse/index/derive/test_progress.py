@@ -44,13 +44,7 @@ def test_forks_since_a_turn_are_remembered():
         note_fork(db, 4, 9)
         note_fork(db, 5, 6)
         note_fork(db, 6, 8)
-        assert [fork_since(db, turn) for turn in (2, 3, 4, 5, 6)] == [
-            None,
-            6,
-            6,
-            8,
-            None,
-        ]
+        assert [fork_since(db, turn) for turn in (2, 3, 4, 5, 6)] == [None, 6, 6, 8, None]
         assert read_reached(db).turn == 6
 
 

@@ -22,10 +22,7 @@ class Told:
     def say(self, author, authority, *replaces, topic=None, ttl="30d", **more):
         entry = Entry("", author, "", "api/x", "info", "body", ttl)
         entry = entry._replace(
-            authority=authority,
-            topic=topic,
-            replaces=tuple(each.id for each in replaces),
-            **more,
+            authority=authority, topic=topic, replaces=tuple(each.id for each in replaces), **more
         )
         return self.log.append(Record.new("entry", author, {}, entry))
 
@@ -199,8 +196,6 @@ def test_what_is_said_of_runs_and_deliveries_begins_at_no_epoch(told):
     ]
     assert snap.deliveries(limit=1) == snap.deliveries()[:1]
     (run,) = snap.runs()
-    assert (run["agent"], run["seq"], run["at"], run["ended_at"]) == (
-        *("eng", 2, at[1], None),
-    )
+    assert (run["agent"], run["seq"], run["at"], run["ended_at"]) == (*("eng", 2, at[1], None),)
     epochs = snap.db.connection.execute("select epoch from runs").fetchall()
     assert epochs == [(0,)]

@@ -14,9 +14,7 @@ def test_words_name_authors_by_any_piece():
 
 
 def test_words_call_days():
-    days = Days(
-        ["february", "3", "2026", "deploy", "tuesday", "yesterday", "феврал"], NOW
-    )
+    days = Days(["february", "3", "2026", "deploy", "tuesday", "yesterday", "феврал"], NOW)
     assert days.bits(micros("2026-02-03T23:59:00Z")) == 0b1110111
     assert days.bits(micros("2026-02-10T00:00:00Z")) == 0b1010101
     assert days.bits(micros("2025-06-01T00:00:00Z")) == 0

@@ -59,9 +59,7 @@ def test_what_stands_beside_counts_less_the_longer_either_text_is():
 
 def test_the_author_counts_beside_the_text():
     scores = Scores((1.0,), {1: 1}, {})
-    assert (
-        0 < scores.of(2, NOBODY, 1) < scores.of(1, NOBODY, 0) < scores.of(1, NOBODY, 1)
-    )
+    assert 0 < scores.of(2, NOBODY, 1) < scores.of(1, NOBODY, 0) < scores.of(1, NOBODY, 1)
 
 
 def test_as_many_words_as_a_question_may_have_are_counted():
@@ -108,9 +106,7 @@ def test_a_score_is_saturated_by_saying_it_again():
     assert scores.of(2, NOBODY, 0b01) == pytest.approx(1 + 2 * 0.5 * 2.2 / 1.7)
     assert scores.of(4, NOBODY, 0) == pytest.approx(0.5 * 2.2 / 1.7)
     # 0.6 of the one before, halved for its length, and quartered for that of the text
-    assert scores.of(4, (5, 0, 0, 0), 0) == pytest.approx(
-        0.5 * 2.2 / 1.7 + 2 * 0.075 * 2.2 / 1.275
-    )
+    assert scores.of(4, (5, 0, 0, 0), 0) == pytest.approx(0.5 * 2.2 / 1.7 + 2 * 0.075 * 2.2 / 1.275)
 
 
 def test_seeds_are_the_rarest_the_weightiest_and_the_newest():

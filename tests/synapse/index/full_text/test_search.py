@@ -31,10 +31,7 @@ def mem(clock):
         for id in ("ana", "ben", "eve"):
             mem.register(
                 synapse.Agent(
-                    id,
-                    role="cto" if id == "ana" else "engineer",
-                    read=["*"],
-                    write=["*"],
+                    id, role="cto" if id == "ana" else "engineer", read=["*"], write=["*"]
                 )
             )
         mem.register(synapse.Agent("deaf", read=["nowhere"], write=["*"]))
@@ -48,9 +45,7 @@ def thread():
 def say(mem, who, text, where, to=("all",), priority="info", **more):
     more = kinds.More(thread=where, **more)
     id = kinds.new_id("message", uuid.uuid4().bytes)
-    draft = Draft(
-        text, "mail", who, priority, addressees=to, id=id, kind="message", more=more
-    )
+    draft = Draft(text, "mail", who, priority, addressees=to, id=id, kind="message", more=more)
     return mem.as_agent(who).write(draft)
 
 
@@ -79,13 +74,11 @@ def test_one_ranking_over_every_kind(mem):
         action="drops tokens",
         outcome="retry",
     )
-    assert {
-        hit.entry.kind for hit in me.search("why does the gateway drop tokens?")
-    } == set(kinds.KINDS)
+    assert {hit.entry.kind for hit in me.search("why does the gateway drop tokens?")} == set(
+        kinds.KINDS
+    )
     for kind in kinds.KINDS:
-        assert {hit.entry.kind for hit in me.search("gateway tokens", kind=kind)} == {
-            kind
-        }
+        assert {hit.entry.kind for hit in me.search("gateway tokens", kind=kind)} == {kind}
     assert len(me.search("gateway", kind="fact,atom")) == 2
 
 
@@ -104,10 +97,7 @@ def test_the_answer_is_found_by_the_question_before_it(mem):
     say(mem, "eve", "nothing to add", other)
     answer = say(mem, "ben", "in the vault, second shelf", talk)
     hits = mem.as_agent("eve").search("where are the signing certificates kept")
-    assert found(hits)[:2] == [
-        "where do we keep the signing certificates?",
-        answer.body,
-    ]
+    assert found(hits)[:2] == ["where do we keep the signing certificates?", answer.body]
     assert "nothing to add" not in found(hits)
     assert found(mem.as_agent("eve").search("certificates")) == [
         "where do we keep the signing certificates?"
@@ -151,12 +141,7 @@ def test_of_equals_the_weightier_the_higher_and_the_newer_come_first(mem):
     mem.as_agent("ana").append("rotate keys high", "api/x")
     me.append("rotate keys new", "api/x")
     me.append("rotate keys loud", "api/x", priority="critical")
-    expected = [
-        "rotate keys loud",
-        "rotate keys high",
-        "rotate keys new",
-        "rotate keys old",
-    ]
+    expected = ["rotate keys loud", "rotate keys high", "rotate keys new", "rotate keys old"]
     assert found(me.search("rotate")) == found(me.search("rotate keys")) == expected
 
 
@@ -165,9 +150,7 @@ def test_forms_of_words_are_one_in_english_and_russian(mem):
     me.append("migrating the endpoints", "api/x")
     me.append("Решили обновлённые сервера перенести", "api/y")
     assert found(me.search("endpoint migration")) == ["migrating the endpoints"]
-    assert found(me.search("кто перенёс сервер?")) == [
-        "Решили обновлённые сервера перенести"
-    ]
+    assert found(me.search("кто перенёс сервер?")) == ["Решили обновлённые сервера перенести"]
     assert found(me.search("СЕРВЕРАМИ")) == ["Решили обновлённые сервера перенести"]
 
 
@@ -187,9 +170,7 @@ def test_filters(mem, clock):
     assert ids(namespace="infra/*") == {first.id, second.id}
     assert ids(author="ben") == {second.id, third.id}
     assert ids(priority="critical,important") == ids(tag="db") == {first.id, third.id}
-    assert (
-        ids(since="yesterday") == ids(when="since yesterday") == {second.id, third.id}
-    )
+    assert ids(since="yesterday") == ids(when="since yesterday") == {second.id, third.id}
     assert ids(until="yesterday") == ids(when="before today") == {first.id, second.id}
     assert ids(when="yesterday") == ids(when="wednesday") == {second.id}
     assert ids(when="last week") == set()
@@ -204,9 +185,9 @@ def test_a_filter_keeps_the_context_of_what_it_leaves_out(mem):
     talk = thread()
     say(mem, "ana", "who rotates the signing certificates?", talk)
     say(mem, "ben", "carol does", talk)
-    assert found(
-        mem.as_agent("eve").search("who rotates the certificates", author="ben")
-    ) == ["carol does"]
+    assert found(mem.as_agent("eve").search("who rotates the certificates", author="ben")) == [
+        "carol does"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -257,11 +238,7 @@ def test_any_text_finds_itself(text):
             return
         words = full_text.terms.sought(text)
         ids = [hit.id for hit in me.search(text)]
-        assert (
-            ids in ([entry.id], [])
-            if not text.isascii()
-            else ids == [entry.id] * bool(words)
-        )
+        assert ids in ([entry.id], []) if not text.isascii() else ids == [entry.id] * bool(words)
 
 
 def test_excerpts_are_one_line_with_the_words_marked(mem):
@@ -347,9 +324,7 @@ def test_what_is_counted_far_is_estimated_from_the_newest(mem, monkeypatch):
         me.append("often" + " seldom" * (place % 10 == 0), "api/x")
     me.search("often")
     store = mem.store
-    asked = full_text.Search(
-        store.index.current, None, full_text.Filter(), store.clock()
-    )
+    asked = full_text.Search(store.index.current, None, full_text.Filter(), store.clock())
     counts = {word.text: word.entries for word in asked.words("often seldom")}
     assert 90 <= counts["often"] <= 110
     assert 8 <= counts["seldom"] <= 130
@@ -370,18 +345,11 @@ def test_words_follow_in_batches_to_the_same_end(mem, monkeypatch):
     dice = random.Random(4)
     talk = thread()
     for _ in range(40):
-        say(
-            mem,
-            "ana",
-            " ".join(dice.choices("gateway token vault key shelf".split(), k=3)),
-            talk,
-        )
+        say(mem, "ana", " ".join(dice.choices("gateway token vault key shelf".split(), k=3)), talk)
     before = [(hit.id, hit.score) for hit in me.search("gateway vault key", limit=40)]
     mem.rebuild()
     monkeypatch.setattr(full_text, "BATCH", 7)
-    assert [
-        (hit.id, hit.score) for hit in me.search("gateway vault key", limit=40)
-    ] == before
+    assert [(hit.id, hit.score) for hit in me.search("gateway vault key", limit=40)] == before
 
 
 def test_a_common_word_counts_the_same_for_whoever_asks_and_when(mem, monkeypatch):
@@ -394,9 +362,9 @@ def test_a_common_word_counts_the_same_for_whoever_asks_and_when(mem, monkeypatc
         index = mem.store.index
         size = index.db.run("last_entry").fetchone()[0]
         kept = full_text.Search(index.current, None, Filter(), 0).words("alpha rare")
-        anew = full_text.Search(
-            Snapshot(index.db, Names(index.db)), None, Filter(), 0
-        ).words("alpha rare")
+        anew = full_text.Search(Snapshot(index.db, Names(index.db)), None, Filter(), 0).words(
+            "alpha rare"
+        )
         assert kept == anew
         counts = {word.text: word.entries for word in kept}
         assert counts["rare"] == max(0, place - 36)
@@ -405,15 +373,12 @@ def test_a_common_word_counts_the_same_for_whoever_asks_and_when(mem, monkeypatc
 
 
 @given(
-    st.lists(
-        st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 3)), max_size=90
-    ),
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 3)), max_size=90),
     st.integers(1, 50),
 )
 def test_what_is_not_read_could_not_have_been_among_the_best(ranks, limit):
     ranked = sorted(
-        (-score, prio, -seq, authority)
-        for seq, (score, prio, authority) in enumerate(ranks)
+        (-score, prio, -seq, authority) for seq, (score, prio, authority) in enumerate(ranks)
     )
 
     def best(rows):

@@ -4,15 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from synapse.index.full_text.terms import (
-    MAX_WORDS,
-    STOP,
-    folded,
-    places,
-    root,
-    russian,
-    sought,
-)
+from synapse.index.full_text.terms import MAX_WORDS, STOP, folded, places, root, russian, sought
 
 
 @pytest.mark.parametrize(
@@ -60,19 +52,13 @@ def test_ascii_is_left_to_the_tokenizer():
 def test_forms_are_found_where_they_stand():
     text = "The Endpoint moved; endpoints moving. Решения приняты"
     found = [
-        text[start:end]
-        for start, end in places(text, frozenset(sought("endpoint move решение")))
+        text[start:end] for start, end in places(text, frozenset(sought("endpoint move решение")))
     ]
     assert found == ["Endpoint", "moved", "endpoints", "moving", "Решения"]
 
 
 def test_roots_do_not_swallow_short_words():
-    assert [root(word) for word in ("bed", "ring", "use", "was")] == [
-        "bed",
-        "ring",
-        "use",
-        "was",
-    ]
+    assert [root(word) for word in ("bed", "ring", "use", "was")] == ["bed", "ring", "use", "was"]
     assert root("stopped") == root("stopping") == root("stop")
     assert root("policies") == root("policy")
     assert root("gateways") == root("gateway")

@@ -10,9 +10,7 @@ from synapse.store import Store
 from synapse.testing import FrozenClock, draft_entry
 
 MINUTE = 60_000_000
-SETTINGS = Settings(
-    hourly=(("entries", "3"), ("criticals", "1"), ("bytes", "1000")),
-)
+SETTINGS = Settings(hourly=(("entries", "3"), ("criticals", "1"), ("bytes", "1000")))
 FREE = Settings(hourly=(("entries", "off"), ("criticals", "off"), ("bytes", "off")))
 
 
@@ -30,9 +28,7 @@ class Author:
     def ask(self, body="body", **more):
         """Return what is exceeded by one more entry, which is not written."""
         entry = draft_entry(body, **more).entry
-        return self.allowances.spend(
-            entry, self.settings, self.clock(), self.store.snapshot
-        )
+        return self.allowances.spend(entry, self.settings, self.clock(), self.store.snapshot)
 
     def admit(self, body="body", **more):
         entry = draft_entry(body, **more).entry
@@ -59,12 +55,7 @@ def test_so_many_bytes_fit_into_an_hour_and_no_more():
     author = Author()
     full = Exceeded("bytes", 1000, author.clock() + HOUR)
     assert author.ask("x" * 1001) == full
-    assert [author.ask("x" * size) for size in (999, 2, 1, 1)] == [
-        None,
-        full,
-        None,
-        full,
-    ]
+    assert [author.ask("x" * size) for size in (999, 2, 1, 1)] == [None, full, None, full]
 
 
 def test_a_critical_entry_beyond_the_limit_counts_as_another():
@@ -81,9 +72,7 @@ def test_a_critical_entry_beyond_the_limit_counts_as_another():
 
 def test_nothing_is_exceeded_where_there_is_no_limit():
     author = Author(FREE)
-    assert [author.ask("x" * 10**6, priority="critical") for _ in range(9)] == [
-        None
-    ] * 9
+    assert [author.ask("x" * 10**6, priority="critical") for _ in range(9)] == [None] * 9
 
 
 def test_what_was_written_in_the_last_hour_counts():

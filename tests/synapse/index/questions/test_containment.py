@@ -70,14 +70,10 @@ def test_a_run_that_nobody_began_tells_nobody(mem, known):
 
 def plan(mem, project):
     mem.store.clock.advance("1s")
-    return mem.as_agent("eng").append(
-        "- [eng] work", f"projects/{project}", topic="plan"
-    )
+    return mem.as_agent("eng").append("- [eng] work", f"projects/{project}", topic="plan")
 
 
-def test_a_run_that_began_while_an_entry_was_the_plan_of_its_project_had_it_in_sight(
-    mem,
-):
+def test_a_run_that_began_while_an_entry_was_the_plan_of_its_project_had_it_in_sight(mem):
     begin(mem, "before")
     first = plan(mem, "shop")
     begin(mem, "during")
@@ -92,13 +88,7 @@ def test_a_run_that_began_while_an_entry_was_the_plan_of_its_project_had_it_in_s
 def test_a_run_that_begins_as_the_plan_changes_is_told_the_new_one(mem):
     first = plan(mem, "shop")
     second = plan(mem, "shop")
-    fields = {
-        "run": "r-1",
-        "agent": "eng",
-        "epoch": 1,
-        "project": "shop",
-        "state": "running",
-    }
+    fields = {"run": "r-1", "agent": "eng", "epoch": 1, "project": "shop", "state": "running"}
     mem.store.write(Record.new("run", "eng", fields))  # in the same moment
     assert exposed(mem, first) == ()
     assert exposed(mem, second) == ("r-1",)

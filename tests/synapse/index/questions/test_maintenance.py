@@ -46,10 +46,7 @@ def test_a_day_is_counted_by_author_from_that_of_a_place_on(team):
     every = (Busy("a", first_day, 2), Busy("b", first_day, 1))
     assert maintenance.busy(team.snap, last.seq, ()) == (Busy("b", second_day, 1),)
     for floor in (0, one.seq, 4):
-        assert maintenance.busy(team.snap, floor, ("night",)) == (
-            *every,
-            Busy("b", second_day, 1),
-        )
+        assert maintenance.busy(team.snap, floor, ("night",)) == (*every, Busy("b", second_day, 1))
     assert Busy("night", first_day, 1) in maintenance.busy(team.snap, 0, ())
 
 
@@ -59,13 +56,9 @@ def test_what_is_lapsed_superseded_heavy_or_long(team):
     new = team.write("z", namespace="db/x", replaces=(old.id,))
     now = team.clock() + 3 * 3_600_000_000
     snap = team.snap
-    assert maintenance.lapsed(snap, now) == (
-        Lapsed(short.seq, short.id, 2, "api/endpoints"),
-    )
+    assert maintenance.lapsed(snap, now) == (Lapsed(short.seq, short.id, 2, "api/endpoints"),)
     assert maintenance.lapsed(snap, team.clock()) == ()
-    assert maintenance.superseded(snap, now) == (
-        Superseded(old.id, "superseded", new.id),
-    )
+    assert maintenance.superseded(snap, now) == (Superseded(old.id, "superseded", new.id),)
     sizes = dict(snap.db.connection.execute("select seq, bytes from entries"))
     assert maintenance.weights(snap, now) == (
         Weight("api/endpoints", 1, sizes[1], 0),

@@ -35,9 +35,7 @@ def test_a_critical_entry_that_another_builds_upon_was_acted_on(mem):
     info = say(mem, "info", priority="info")
     by = say(mem, "built", "bob", priority="info", related=[first.id, info.id])
     say(mem, "again", "bob", priority="info", related=[first.id, "syn-2026-02-01-999"])
-    assert asked(mem, outcomes.acted_on) == [
-        (first.id, "ann", "bob", (first.seq, by.seq))
-    ]
+    assert asked(mem, outcomes.acted_on) == [(first.id, "ann", "bob", (first.seq, by.seq))]
     own = say(mem, "own", related=[second.id], priority="info")
     assert own.seq > second.seq
     assert len(asked(mem, outcomes.acted_on)) == 1  # its own author builds on nothing
@@ -48,9 +46,7 @@ def test_the_first_who_acts_is_named(mem):
     by = say(mem, "built", "bob", priority="info", related=[first.id])
     mem.store.clock.advance("1m")
     mem.as_agent("bob").resolve(first.id, note="done")
-    assert asked(mem, outcomes.acted_on) == [
-        (first.id, "ann", "bob", (first.seq, by.seq))
-    ]
+    assert asked(mem, outcomes.acted_on) == [(first.id, "ann", "bob", (first.seq, by.seq))]
     second = say(mem, "two")
     mem.store.clock.advance("1m")
     mem.as_agent("bob").resolve(second.id, note="done")

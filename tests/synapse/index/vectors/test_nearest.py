@@ -12,8 +12,7 @@ def many():
     """Numbers that halves of floats hold exactly."""
     draw = random.Random(3)
     return [
-        (n, 1 + n // 2, [draw.randrange(-64, 65) / 64 for _ in range(8)])
-        for n in range(1, 400)
+        (n, 1 + n // 2, [draw.randrange(-64, 65) / 64 for _ in range(8)]) for n in range(1, 400)
     ]
 
 

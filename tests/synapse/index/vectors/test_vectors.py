@@ -115,9 +115,7 @@ def test_two_that_embed_take_turns(tmp_path):
     assert most == [1] * 60
 
 
-@pytest.mark.parametrize(
-    "vector", [(0.0, 0.0), (float("nan"), 1.0), (float("inf"), 1.0)]
-)
+@pytest.mark.parametrize("vector", [(0.0, 0.0), (float("nan"), 1.0), (float("inf"), 1.0)])
 def test_a_vector_without_a_direction_is_refused(vector):
     with pytest.raises(EmbedderError, match="without a direction"):
         unit(vector)

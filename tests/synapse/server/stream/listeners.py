@@ -39,12 +39,7 @@ def over_sse(address, token=None, *, last=None, headers=None, receive=60, **aske
     own |= {"last-event-id": str(last)} if last is not None else {}
     url = f"{address}/v1/events{_query(asked)}"
     with httpx2.stream(
-        "GET",
-        url,
-        headers=own | (headers or {}),
-        timeout=receive,
-        trust_env=False,
-        verify=PLAIN,
+        "GET", url, headers=own | (headers or {}), timeout=receive, trust_env=False, verify=PLAIN
     ) as response:
         if response.status_code != 200:
             response.read()

@@ -12,9 +12,7 @@ import time
 import tracemalloc
 
 import pytest
-from uvicorn.protocols.websockets.websockets_sansio_impl import (
-    WebSocketsSansIOProtocol,
-)
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from synapse.server import run
 from tests.synapse.server.stream.listeners import current, eventually, over_websocket

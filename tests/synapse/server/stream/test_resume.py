@@ -144,9 +144,7 @@ class FilteredCursor(Subscription):
             count = frame.cursor if count is None else count
             if frame.kind not in CONTROL:
                 count += 1
-                fields = frame.text.replace(
-                    f'"cursor":{frame.cursor}', f'"cursor":{count}', 1
-                )
+                fields = frame.text.replace(f'"cursor":{frame.cursor}', f'"cursor":{count}', 1)
                 frame = frame._replace(cursor=count, text=fields)
             yield frame
 

@@ -8,12 +8,7 @@ from websockets.sync.client import connect
 
 from synapse.server.stream import subscription
 from synapse.server.stream.subscription import Pace
-from tests.synapse.server.stream.listeners import (
-    entries,
-    eventually,
-    over_websocket,
-    until,
-)
+from tests.synapse.server.stream.listeners import entries, eventually, over_websocket, until
 
 
 def test_a_burst_ends_no_stream(site, monkeypatch):
@@ -43,11 +38,7 @@ def test_who_does_not_read_is_hung_up_on(site):
         hub = site.app.state.hub
         waiting = [len(one._waiting) for one in hub._subscriptions]
         assert all(count <= subscription.PAGE for count in waiting)
-        eventually(
-            lambda: (
-                any(one.ended for one in hub._subscriptions) or not streams["websocket"]
-            )
-        )
+        eventually(lambda: any(one.ended for one in hub._subscriptions) or not streams["websocket"])
         time.sleep(0.1)
         heard = []
         try:
