@@ -318,14 +318,11 @@ class AgentMemory:
         `worth`, only what pays is there. `without` are the ids of entries that its reader has
         already; `quick` estimates the tokens of what was never counted, and loads no tokenizer.
         """
-        from synapse.view.briefing import brief
+        from synapse.view.briefing import Request, brief
 
         if mark:
             self.access.writing_agent()
-        view = brief(
-            self.store,
-            self.access.agent(),
-            self.writer.project(),
+        request = Request(
             budget=budget,
             department=department,
             as_of=as_of,
@@ -338,8 +335,9 @@ class AgentMemory:
             moments=moments,
             without=without,
             quick=quick,
-            opened=self.access.opened,
         )
+        agent, project = self.access.agent(), self.writer.project()
+        view = brief(self.store, agent, request, project, self.access.opened)
         if self.writer.run is not None and "unverified" in view.text:
             self.access.noticed_ids(entry.id for entry in view.included)
         if mark:

@@ -19,6 +19,8 @@ from synapse.model.entry import SEALED, SECOND, Entry
 from synapse.model.namespace import is_component
 from synapse.model.worth import Worth
 from synapse.store import Store
+from synapse.system.tokens import DEFAULT
+from synapse.system.typed import NamedTuple
 from synapse.view import recall, view
 from synapse.view.view import About, LeftOut, View
 
@@ -31,89 +33,136 @@ Opened = Callable[[Iterable[Entry]], list[Entry]]
 _BY_SEQ = attrgetter("seq")
 
 
+class Request(NamedTuple):
+    """What a view is asked for. All of it is the reader's; none of it is read from the log.
+
+    `as_of` a time, the view is what the log held then; `until` a cursor, no more than that, so that
+    a view with its `at` and `cursor` can be made again. `only` one priority: of the others, the
+    view has no more than their number. Without `commands`, it names none of the shell's; without
+    `moments`, it has nothing that is for a moment of its own, and says so of each. What the words
+    of a text find that it is `about` stands at its end; with `worth`, the view is what pays.
+    Entries that the reader has `without` it are not there; `quick` estimates the tokens of an entry
+    that was never counted, and loads no tokenizer.
+    """
+
+    budget: int | None = None
+    department: str | None = None
+    as_of: str | int | None = None
+    encoding: str = DEFAULT
+    until: int | None = None
+    only: str | None = None
+    commands: bool = True
+    about: str = ""
+    worth: Worth | None = None
+    moments: bool = True
+    without: Collection[str] = ()
+    quick: bool = False
+
+
+class Moment(NamedTuple):
+    """A time, the index and the agent as of it, and the index as it is now."""
+
+    now: int
+    snap: Snapshot | Past
+    agent: Agent | None
+    live: Snapshot
+
+
+class Choice(NamedTuple):
+    """The entries of a view in the order of the log, what of them its task's words found, and those
+    that are left to the moment that they are for.
+    """
+
+    entries: list[Entry]
+    about: About
+    later: list[Entry]
+
+
 def brief(
     store: Store,
     agent: Agent | None,
+    request: Request,
     project: str | None = None,
-    *,
-    budget: int | None = None,
-    department: str | None = None,
-    as_of: str | int | None = None,
-    encoding: str = "o200k_base",
-    until: int | None = None,
-    only: str | None = None,
-    commands: bool = True,
-    about: str = "",
-    worth: Worth | None = None,
-    moments: bool = True,
-    without: Collection[str] = (),
-    quick: bool = False,
     opened: Opened | None = None,
 ) -> View:
     """Return the view of an agent, or of what all agents of a department may see.
 
-    `project` is that of the agent's run. As of a time, the view is what the log held then; `until`
-    a cursor, no more than that, so that a view with its `at` and `cursor` can be made again. `only`
-    one priority: of the others, the view has no more than their number. Without `commands`, it
-    names none of the shell's; without `moments`, it has nothing that is for a moment of its own,
-    and says so of each. What the words of a text find that it is `about` stands at its end; with
-    `worth`, the view is what pays. Entries that the reader has `without` it are not there; `quick`
-    estimates the tokens of an entry that was never counted, and loads no tokenizer. `opened` opens
-    what is sealed; without it, a line says for whom it is.
+    `project` is that of the agent's run. `opened` opens what is sealed; without it, a line says for
+    whom it is.
     """
+    worth = request.worth
     if worth is not None and not isinstance(worth, Worth):
         raise InvalidQuery(
             f"worth is {worth!r:.60}: write what synapse.model.worth.Worth gives, or none",
             worth=str(worth),
         )
-    with store.snapshot(look=True, words=bool(about)) as live:
-        now = store.clock()
-        snap: Snapshot | Past = live
-        if as_of is not None:
-            now = _moment(as_of, now)
-            then = None if about or worth else past_of(live, agent, now, until)
-            snap = then or past(store, now, until, words=bool(about))
-            agent = snap.declared.get(agent.id, agent).joined(project) if agent else None
-        entries = chosen(snap, agent, now)
-        matches: About = {}
-        if agent is not None and department is None and (about or worth):
-            assert isinstance(snap, Snapshot)  # a past one is for views about nothing
-            entries, matches = _for_task(snap, agent, about, entries, now)
-        if as_of is not None and until is None and live.names.contained:
-            # what was tainted since is in no later view, of whichever moment that is
-            entries = [entry for entry in entries if not live.is_tainted(entry.id)]
-        if department is not None:
-            entries = _common(snap, entries, _members(snap, department), now)
-        if without:
-            entries = [entry for entry in entries if entry.id not in without]
-        later: list[Entry] = []
-        if not moments:
-            later = [entry for entry in entries if entry.when and is_for_a_moment(entry)]
-            seqs = {entry.seq for entry in later}
-            entries = [entry for entry in entries if entry.seq not in seqs] if later else entries
-        title = None if department is None else f"department {department}"
-        shown_before = (
-            None if agent is None or department is not None else partial(_shown, snap, agent)
-        )
-        sealed = any(entry.scope in SEALED for entry in entries)
-        if sealed:
-            entries = opened(entries) if opened else _shut(entries)
-        tokens = store.tokens(encoding, quick=quick, keep=not sealed)
-        result = view.build(
-            entries,
-            agent,
-            now,
-            tokens.measure,
-            budget,
-            title=title,
-            encoding=encoding,
-            only=only,
-            shown=shown_before,
-            commands=commands,
-            about=matches,
-            worth=worth,
-        )
-    left_out = (*result.left_out, *(LeftOut(entry.id, AT_ITS_MOMENT) for entry in later))
+    with store.snapshot(look=True, words=bool(request.about)) as live:
+        moment = _moment_of(store, live, agent, request, project)
+        return render(store, moment, choose(moment, request), request, opened)
+
+
+def _moment_of(
+    store: Store, live: Snapshot, agent: Agent | None, request: Request, project: str | None
+) -> Moment:
+    """Return the moment that a view is asked for: now, or an earlier one."""
+    now = store.clock()
+    if request.as_of is None:
+        return Moment(now, live, agent, live)
+    now = _time(request.as_of, now)
+    rows = None if request.about or request.worth else past_of(live, agent, now, request.until)
+    snap = rows or past(store, now, request.until, words=bool(request.about))
+    if agent is not None:
+        agent = snap.declared.get(agent.id, agent).joined(project)
+    return Moment(now, snap, agent, live)
+
+
+def choose(moment: Moment, request: Request) -> Choice:
+    """Return the entries that a view is made of."""
+    now, snap, agent, live = moment
+    entries = candidates(snap, agent, now)
+    about: About = {}
+    if request.department is not None:
+        entries = _common(snap, entries, _members(snap, request.department), now)
+    elif agent is not None and (request.about or request.worth):
+        assert isinstance(snap, Snapshot)  # a past one is for views about nothing
+        entries, about = _for_task(snap, agent, request.about, entries, now)
+    if snap is not live and request.until is None and live.names.contained:
+        # what was tainted since is in no later view, of whichever moment that is
+        entries = [entry for entry in entries if not live.is_tainted(entry.id)]
+    if request.without:
+        entries = [entry for entry in entries if entry.id not in request.without]
+    if request.moments:
+        return Choice(entries, about, [])
+    later = [entry for entry in entries if entry.when and is_for_a_moment(entry)]
+    seqs = {entry.seq for entry in later}
+    return Choice([entry for entry in entries if entry.seq not in seqs], about, later)
+
+
+def render(
+    store: Store, moment: Moment, choice: Choice, request: Request, opened: Opened | None = None
+) -> View:
+    """Return the view of these entries, within the request's budget."""
+    now, snap, agent, _ = moment
+    entries, department = choice.entries, request.department
+    sealed = any(entry.scope in SEALED for entry in entries)
+    if sealed:
+        entries = opened(entries) if opened else _shut(entries)
+    tokens = store.tokens(request.encoding, quick=request.quick, keep=not sealed)
+    result = view.build(
+        entries,
+        agent,
+        now,
+        tokens.measure,
+        request.budget,
+        title=None if department is None else f"department {department}",
+        encoding=request.encoding,
+        only=request.only,
+        shown=partial(_shown, snap, agent) if agent and department is None else None,
+        commands=request.commands,
+        about=choice.about,
+        worth=request.worth,
+    )
+    left_out = (*result.left_out, *(LeftOut(entry.id, AT_ITS_MOMENT) for entry in choice.later))
     return result._replace(cursor=snap.cursor, at=now, left_out=left_out)
 
 
@@ -123,7 +172,7 @@ def _shut(entries: Iterable[Entry]) -> list[Entry]:
     return [shut(entry) for entry in entries]
 
 
-def chosen(snap: Snapshot | Past, agent: Agent | None, now: int) -> list[Entry]:
+def candidates(snap: Snapshot | Past, agent: Agent | None, now: int) -> list[Entry]:
     """Return what a view is made of, in the order of the log: all that is critical or important,
     and the info of the last day. The day ends on a whole hour, so that entries leave together and a
     prompt's beginning lasts.
@@ -178,15 +227,15 @@ def later(
     """Return what has come since a time that would be seen now, oldest first."""
     with store.snapshot(look=True) as snap:
         now = store.clock()
-        entries = snap.page(agent, Filter(since=_moment(as_of, now) + 1, limit=None), now)
+        entries = snap.page(agent, Filter(since=_time(as_of, now) + 1, limit=None), now)
         members = [] if department is None else _members(snap, department)
         return _common(snap, entries[::-1], members, now)
 
 
-def _moment(as_of: str | int, now: int) -> int:
-    moment = parse_since(as_of, now)
-    assert moment is not None
-    return moment
+def _time(as_of: str | int, now: int) -> int:
+    time = parse_since(as_of, now)
+    assert time is not None
+    return time
 
 
 def _common(

@@ -14,7 +14,7 @@ from synapse.index.snapshot import Filter
 from synapse.model.agents import Agent
 from synapse.model.records import Record
 from synapse.testing import FrozenClock
-from synapse.view.briefing import chosen
+from synapse.view.briefing import candidates
 from tests.examples import examples
 
 HOUR = 3_600_000_000
@@ -116,7 +116,7 @@ class Story:
 
 def told(snap, agent, now):
     """What a view asks, of either."""
-    entries = chosen(snap, agent, now)
+    entries = candidates(snap, agent, now)
     ends = (entries[0].seq, entries[-1].seq) if entries else (0, 0)
     return (
         snap.cursor,
