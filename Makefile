@@ -11,7 +11,7 @@ UV ?= uv
 WORKERS ?= 4
 EXTRAS := $(addprefix --extra ,team server mcp crypto semantic)
 
-.PHONY: help setup run suite pictures check test test-matrix docs bench soak reached lock wheel clean
+.PHONY: help setup run suite pictures check test test-matrix docs bench soak reached lock release wheel clean
 
 help:  ## what there is to make, which this says
 	@echo 'make TARGET, where TARGET is one of:'
@@ -66,6 +66,11 @@ lock:  ## pins anew what pyproject.toml asks for (needs uv; nobody else does)
 	$(UV) pip compile pyproject.toml --extra team --extra server --group build --universal --python-version 3.11 --quiet \
 		--constraint requirements.lock --generate-hashes --no-annotate --no-emit-index-url --no-emit-find-links \
 		--custom-compile-command 'make lock' --output-file requirements-run.lock
+
+release: setup  ## VERSION=…: sets the version, and makes a section of the changelog of the files in changes/
+	@test -n "$(VERSION)" || { echo 'Say which: make release VERSION=0.3.0' >&2; exit 1; }
+	@sed -i 's/^version = ".*"/version = "$(VERSION)"/' pyproject.toml
+	@$(PY) -m towncrier build --yes --version $(VERSION)
 
 wheel: setup  ## a wheel in dist/
 	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .

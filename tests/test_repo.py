@@ -179,8 +179,23 @@ def test_make_run_installs_what_runs_and_make_test_the_rest(tmp_path):
     assert locks_for("test") == ["requirements-run.lock", "requirements.lock"]
 
 
-def test_changelog_has_unreleased_on_top():
-    headings = re.findall(
-        r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE
-    )
-    assert headings[0] == "[Unreleased]"
+def test_changelog_begins_with_the_version_of_the_package():
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    with open(ROOT / "pyproject.toml", "rb") as file:
+        version = tomllib.load(file)["project"]["version"]
+    headings = re.findall(r"^## \[(.+)\] - \d{4}-\d\d-\d\d$", text, re.MULTILINE)
+    assert headings[0] == version
+
+
+def test_every_version_is_told_in_forty_lines():
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
+        assert len(section.splitlines()) <= 40, section[:40]
+
+
+def test_changes_are_short_and_of_a_kind():
+    for path in (ROOT / "changes").iterdir():
+        if path.name in {"README.md", ".gitignore"}:
+            continue
+        assert re.fullmatch(r"\+[a-z0-9-]+\.(added|changed|fixed|security)\.md", path.name), path.name
+        assert len(path.read_text(encoding="utf-8").strip()) <= 300, path.name
