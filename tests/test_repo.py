@@ -197,5 +197,7 @@ def test_changes_are_short_and_of_a_kind():
     for path in (ROOT / "changes").iterdir():
         if path.name in {"README.md", ".gitignore"}:
             continue
-        assert re.fullmatch(r"\+[a-z0-9-]+\.(added|changed|fixed|security)\.md", path.name), path.name
+        assert re.fullmatch(r"\+[a-z0-9-]+\.(added|changed|fixed|security)\.md", path.name), (
+            path.name
+        )
         assert len(path.read_text(encoding="utf-8").strip()) <= 300, path.name
