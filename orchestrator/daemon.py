@@ -63,7 +63,7 @@ class Daemon(SessionDaemon):
             self.open.set()
             sending = asyncio.create_task(keep_sending(store, self.note, self.down))
             yield
-            await self.supervisor._leave()
+            await self.supervisor._abandon()
             for team in [*self._teams.values()]:
                 team.cancel()
             await sending

@@ -9,7 +9,13 @@ from typing import NamedTuple
 
 from orchestrator.prompts import selection
 from orchestrator.prompts.fence import SECRET_BYTES, secret
-from orchestrator.prompts.opening import Means, by_default, histories, opened, registered
+from orchestrator.prompts.opening import (
+    PromptDeps,
+    build_opening,
+    by_default,
+    histories,
+    registered,
+)
 from orchestrator.prompts.receipt import Receipt
 from orchestrator.prompts.render import Prompt
 from orchestrator.prompts.templates import Templates
@@ -49,9 +55,9 @@ def preview(
     model = task.model or agent.model or model
     counter = Counter(model, ratio=Ratios(root).of(model))
     past = histories(Runs(store)).get((role, engine or ""), [])
-    means = Means(by_default, "auto", _secret(root), Templates(store.root), counter, past)
+    deps = PromptDeps(by_default, "auto", _secret(root), Templates(store.root), counter, past)
     run, agent_memory = _run(task, role, store.clock()), memory.as_agent(agent.id)
-    prompt, receipt, *_ = opened(run, agent, None, agent_memory, means, not takes_tools)
+    prompt, receipt, *_ = build_opening(run, agent, None, agent_memory, deps, not takes_tools)
     expected = selection.expected(role, past)
     turn, total = 0.0, 0.0
     if engine != "scripted":

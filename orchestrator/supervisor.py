@@ -238,9 +238,10 @@ class Supervisor:
         await self.memory_thread(self.run_store.runs.stop, run, OPERATOR, reason)
         await self._hear()
 
-    async def _leave(self, by: str | None = None) -> list[Run]:
-        """Let go of all that runs, in the middle: whoever takes it over goes on from its last step.
-        Where a person leaves it (`by`), nobody does so unasked; return these runs."""
+    async def _abandon(self, by: str | None = None) -> list[Run]:
+        """Cancel the live sessions without ending their runs; another supervisor may recover them
+        from their last steps. If a person abandons them (`by`), they are recovered only on
+        request; return these runs."""
         lives = dict(self._lives)
         for life in lives.values():
             life.cancel()
@@ -281,7 +282,7 @@ class Supervisor:
             return
         if kind is not None and not issubclass(kind, Exception):
             # interrupted: nobody decided that the work ends
-            await self._leave(OPERATOR)
+            await self._abandon(OPERATOR)
         self._ending = "its supervisor ended"
         for session in list(self.sessions.values()):
             session.stop(self._ending)

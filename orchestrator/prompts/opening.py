@@ -61,7 +61,7 @@ Histories = dict[tuple[str, str], list[Past]]
 Policy = Callable[[Agent, Task, AgentMemory, Plan], Context]
 
 
-# From the agent, its task and the plan: when an agent may recall. What, is for its tools to find.
+# Decides from the agent, its task and the plan whether it gets recall tools.
 ShouldRecall = Callable[[Agent, Task, Plan], bool]
 
 
@@ -90,8 +90,8 @@ def view_capsule(should_recall: ShouldRecall = as_planned) -> Policy:
 by_default = view_capsule()
 
 
-class Means(NamedTuple):
-    """By what prompts are made in a workspace, and what runs of the role took before."""
+class PromptDeps(NamedTuple):
+    """A workspace's policy, templates and counter, and earlier runs of the role."""
 
     policy: Policy
     memory_tools: str
@@ -101,23 +101,23 @@ class Means(NamedTuple):
     past: Sequence[Past]
 
 
-def opened(
+def build_opening(
     run: Run,
     agent: Agent,
     given_by: str | None,
     agent_memory: AgentMemory,
-    means: Means,
+    deps: PromptDeps,
     shell: bool,
 ) -> Opening:
     """Return the beginning of a run, as of now. An agent with a shell has no tools."""
-    task, role, count = run.task, run.fields["role"], means.counter.count
+    task, role, count = run.task, run.fields["role"], deps.counter.count
     spawns = role in COORDINATORS and not shell
     fixed = schema_tokens((SPAWN, WAIT), count) if spawns else 0
-    mode = "never" if shell else task.memory_tools or means.memory_tools
+    mode = "never" if shell else task.memory_tools or deps.memory_tools
     names = tuple(tool.name for tool in memory_tools.offered(role))
     size = selection.number(task.view_budget)
-    of = selection.expected(role, means.past)
-    worth = selection.worth(of, 1 / means.counter.ratio)
+    of = selection.expected(role, deps.past)
+    worth = selection.worth(of, 1 / deps.counter.ratio)
     most = selection.CRITICALS + selection.MOST if size is None else size
     store, giver = agent_memory.store, agent.joined(run.project)
     workers = (
@@ -136,13 +136,13 @@ def opened(
         about=True,
         worth=worth if size is None else None,
     )
-    framed = sum(means.counter.measure(frame(agent, means.secret, means.templates))[0])
-    view, error = _drafted(agent_memory, order, means.counter, framed)
+    framed = sum(deps.counter.measure(frame(agent, deps.secret, deps.templates))[0])
+    view, error = _drafted(agent_memory, order, deps.counter, framed)
     tokens = view.tokens + framed if view.text else 0
     why = f"no view: {error}" if error else selection.reason(view, tokens, size, of, worth)
     planned = Plan(tokens, selection.offers(mode, spawns, view.unfit), why)
-    context = means.policy(agent, task, agent_memory, planned)
-    tools = () if shell else taught(context.tools, means.templates)
+    context = deps.policy(agent, task, agent_memory, planned)
+    tools = () if shell else taught(context.tools, deps.templates)
     schema = fixed + schema_tokens(
         (Told(tool.name, tool.description, tool.schema) for tool in tools), count
     )
@@ -153,10 +153,10 @@ def opened(
         and not error
     ):
         # it names commands, or no more
-        view, error = _drafted(agent_memory, order._replace(reach=reach), means.counter, framed)
+        view, error = _drafted(agent_memory, order._replace(reach=reach), deps.counter, framed)
     order = order._replace(budget=0 if error else most, reach=reach, schema=schema, why=why)
     fitted = fit(
-        agent_memory, order, means.secret, means.templates, means.counter, context.view or view
+        agent_memory, order, deps.secret, deps.templates, deps.counter, context.view or view
     )
     return Opening(*fitted, context.news, context.acts)
 

@@ -22,11 +22,11 @@ from orchestrator.prompts import selection
 from orchestrator.prompts.fence import inline, secret
 from orchestrator.prompts.opening import (
     Histories,
-    Means,
     Policy,
+    PromptDeps,
+    build_opening,
     by_default,
     histories,
-    opened,
     registered,
     taught,
 )
@@ -257,11 +257,13 @@ class RunStore:
         agent_memory = self.agent_memory(run)
         counter = self.costs.counter(run.fields["model"])
         past = self._pasts(run.fields["role"], run.fields["engine"])
-        means = Means(self.context, self.memory_tools, self.secret, self.templates, counter, past)
+        deps = PromptDeps(
+            self.context, self.memory_tools, self.secret, self.templates, counter, past
+        )
         given_by = self.known(run.parent).agent if run.parent else None
         shell = not engine.takes_tools
-        rendered, receipt, news, calls = opened(
-            run, self.agent(run.agent), given_by, agent_memory, means, shell
+        rendered, receipt, news, calls = build_opening(
+            run, self.agent(run.agent), given_by, agent_memory, deps, shell
         )
         shown_fields = receipt.shown()
         fields = {

@@ -82,8 +82,8 @@ class Findings:
     def begin(
         self, agent_memory: AgentMemory, act: Act, once: str, previous: str | None, longest: float
     ) -> Look:
-        """Return what there is of an act. Where nothing is, and nobody is at it, the work is this
-        run's from now on. `told` is what it was last told of the act: that is not told again."""
+        """Look up an earlier result of an act; if there is none and no claim, claim the work.
+        `previous` is the id that this run was given last; it is not given again."""
         agent, now = self._agent(agent_memory), self.store.clock()
         results = [result for result in self._results(act, agent) if visible(result.entry, agent)]
         own = next((result for result in results if result.about["call"] == once), None)

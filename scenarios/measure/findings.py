@@ -66,7 +66,7 @@ class Findings(NamedTuple):
     equal: list[Table]
 
 
-def found(study: Study, thresholds: Sequence[Threshold]) -> Findings:
+def build_findings(study: Study, thresholds: Sequence[Threshold]) -> Findings:
     return Findings(
         _metrics(study),
         [row for scenario in study.scenarios for row in _comparisons(study, scenario)],
@@ -119,7 +119,7 @@ def _same(study: Study, scenario: str, cell: str, one: str, other: str) -> bool:
 
 
 def rounded(value: float) -> float:
-    """So that a number is the same on every machine, and every digit of it counts."""
+    """Round to nine significant digits: equal on every machine."""
     return float(f"{value:.{DIGITS}g}")
 
 

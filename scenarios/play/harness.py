@@ -36,7 +36,7 @@ from scenarios.play.agents.part import Policy
 from scenarios.play.arms.arm import Ground, Setting
 from scenarios.play.arms.catalog import ARMS
 from scenarios.play.recorder import Recorder, declared
-from scenarios.play.supervisors import Line, Rung, Telling
+from scenarios.play.supervisors import Line, LossyNotifications, Telling
 from scenarios.play.world.task_text import read_task
 from scenarios.play.world.truth import Truth, brief, drawn, noise, remark, steps_of, texts
 from scenarios.play.world.world import Witness, World
@@ -229,7 +229,7 @@ class Play:
         lost, twice = (float(self.scenario.params[name]) for name in ("bell_lost", "told_twice"))
         if lost >= 1 and not twice:
             return Supervisor(self.memory, **options)
-        return Rung(
+        return LossyNotifications(
             self.memory,
             Line(lost, twice, Random(f"{self.scenario.id} {self.seed} bell")),
             **options,
@@ -284,7 +284,7 @@ class Play:
         """Change a fact from outside: give it a new value that its author writes."""
         await asyncio.sleep(max(event.at - self._elapsed(), 0))
         self._carry_out(event)
-        if isinstance(supervisor, Rung):
+        if isinstance(supervisor, LossyNotifications):
             supervisor.ring()
 
     def _elapsed(self) -> float:

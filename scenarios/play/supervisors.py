@@ -26,16 +26,14 @@ R = TypeVar("R")
 
 
 class Line(NamedTuple):
-    """How often a ring is lost, how often news is delivered once more, and the chance that
-    decides.
-    """
+    """The shares of notifications that are lost and of news that come twice, and their dice."""
 
     lost: float
     twice: float
     random: Random
 
 
-class _Ringing(MemoryThread):
+class _NotifyingThread(MemoryThread):
     """A memory thread that notifies after all that it did."""
 
     def __init__(self, ring: Callable[[], None]) -> None:
@@ -49,19 +47,19 @@ class _Ringing(MemoryThread):
             self._ring()
 
 
-class Rung(Supervisor):
-    """The shipped supervisor, at the end of such a line."""
+class LossyNotifications(Supervisor):
+    """A supervisor whose notifications are lost or repeated."""
 
     def __init__(self, memory: Memory, line: Line, **options: Any) -> None:
         super().__init__(memory, **options)
-        self.memory_thread = _Ringing(self.ring)
+        self.memory_thread = _NotifyingThread(self.ring)
         self._line = line
         self._mark = memory.store.log.mark()
         self._delivered: set[tuple[str, str]] = set()  # run and entry
         self._again: list[tuple[str, News]] = []
 
     def ring(self) -> None:
-        """Once for all that was written since the last time."""
+        """Notify once of all that was written since the last time."""
         mark = self.run_store.store.log.mark()
         if mark != self._mark:
             self._mark = mark

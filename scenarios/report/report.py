@@ -94,7 +94,7 @@ def made(
     conversations came to.
     """
     study = Study(samples, RIVALS)
-    findings_made = findings.found(study, thresholds)
+    findings_made = findings.build_findings(study, thresholds)
     table = {
         "schema": SCHEMA,
         "run": {**run, **what_ran(study, digest)},

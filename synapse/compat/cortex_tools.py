@@ -1,7 +1,7 @@
 """The Cortex tools on categories and memories, under the names that their callers know.
 
-`cortex_tools.json` has their names and schemas; here is what each does. As `tools`, they act as a
-agent memory and answer with text, a mistake too; the wiring to a server is somebody else's.
+Each tool acts as one agent and returns text; errors are text too. `cortex_tools.json` has their
+names and schemas. Served by `synapse.mcp`.
 """
 
 from __future__ import annotations

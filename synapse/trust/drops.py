@@ -87,7 +87,7 @@ class Drops:
         now = self.clock()
         sources = [self.index.current.entry(id, now) for id in draft.derived_from]
         trust = passed_on(("local", *(source.trust for source in sources if source)))
-        if lineage.limits(self.settings) and self._doubtful(draft, now):
+        if lineage.limits(self.settings) and self._has_read_unverified(draft, now):
             trust = "unverified"
         entry = admit(draft, agent and self.standing(agent), self.settings, trust=trust)
         keys = self.index.current.names.keys
@@ -104,8 +104,8 @@ class Drops:
             raise QueueFull("too many entries wait for review; this one waits outside")
         return entry if agent is None else self.limited(entry)
 
-    def _doubtful(self, draft: Draft, now: int) -> bool:
-        """Return whether it may be of a run that was shown what nobody believes."""
+    def _has_read_unverified(self, draft: Draft, now: int) -> bool:
+        """Return whether the author or a cited run has read unverified entries."""
         index, runs = self.index.current, draft.more.get("cites") or ()
         return bool(lineage.doubts_of_agent(index, draft.author, now)) or any(
             lineage.doubts(index, run, now) for run in runs

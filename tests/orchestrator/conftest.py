@@ -58,7 +58,7 @@ class World:
             async with self.supervisor:
                 run = await self.supervisor.start(Task(*args, **more))
                 await asyncio.sleep(after)
-                await self.supervisor._leave()
+                await self.supervisor._abandon()
                 return run.id
 
         run = self.time.run(some_of_it())

@@ -100,7 +100,7 @@ def test_what_is_left_again_and_again_has_not_died(world):
         async with here.supervisor:
             (run,) = (await here.supervisor.recover()).runs
             await asyncio.sleep(20)
-            await here.supervisor._leave("operator")
+            await here.supervisor._abandon("operator")
             return run.attempts
 
     assert [here.time.run(again()) for _ in range(4)] == [1, 1, 1, 1]
@@ -130,7 +130,7 @@ def test_a_daemon_goes_on_with_it_only_where_somebody_asks(tmp_path):
                 async with boss:
                     run = await boss.start(Task(f"Work, left by {by}", "eng"))
                     await asyncio.sleep(0.05)
-                    await boss._leave(by)
+                    await boss._abandon(by)
                     return run.id
 
         async def daemon(boss, until):

@@ -108,7 +108,7 @@ class Office:
             await asyncio.wait(
                 (asyncio.ensure_future(self.dies.wait()), ended), return_when="FIRST_COMPLETED"
             )
-            await self.boss._leave()
+            await self.boss._abandon()
 
     def restart(self):
         # all of its runs have ended, and it with them

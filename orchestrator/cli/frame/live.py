@@ -46,7 +46,7 @@ async def _run(supervisor: Supervisor, work: Coroutine[Any, Any, T], progress: P
     def leave() -> None:
         for which in SIGNALS:  # a second one ends the process at once
             loop.remove_signal_handler(which)
-        leaving.append(asyncio.create_task(_leave(supervisor, task)))
+        leaving.append(asyncio.create_task(_abandon(supervisor, task)))
 
     async with supervisor:
         task = asyncio.create_task(work)
@@ -68,9 +68,9 @@ async def _run(supervisor: Supervisor, work: Coroutine[Any, Any, T], progress: P
     return value
 
 
-async def _leave(supervisor: Supervisor, work: asyncio.Task[Any]) -> list[Run]:
+async def _abandon(supervisor: Supervisor, work: asyncio.Task[Any]) -> list[Run]:
     """Leave all runs of this process, and end the work that waits for them."""
-    left = await supervisor._leave(OPERATOR)
+    left = await supervisor._abandon(OPERATOR)
     work.cancel()
     return left
 

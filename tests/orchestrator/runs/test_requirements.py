@@ -306,7 +306,7 @@ def test_an_engine_that_cannot_be_made_is_not_there(world, tmp_path, monkeypatch
     async def begins():
         async with here.supervisor:
             run = await here.supervisor.start(Task("More", "eng-a"))
-            await here.supervisor._leave()
+            await here.supervisor._abandon()
             return run.id
 
     run = here.time.run(begins())

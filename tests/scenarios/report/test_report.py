@@ -164,7 +164,7 @@ def pairs(saving, cell=(), **more):
 def test_a_saving_is_that_of_pairs():
     study = Study(pairs(0.4))
     assert study.saving("trial", "view", "isolated") == pytest.approx((0.4, 0.4, 0.4))
-    (found,) = findings.found(study, ()).comparisons
+    (found,) = findings.build_findings(study, ()).comparisons
     assert (found["arm"], found["saving"]["value"]) == ("view", 0.4)
     assert found["p"] == found["p_holm"] == pytest.approx(2 / 2**10)
     assert found["no_worse"]
@@ -176,7 +176,7 @@ def test_a_saving_that_costs_success_is_told():
     worse = [each._replace(figures=each.figures | {"task_success": 0.9}) if each.arm == "view" else each
              for each in samples]  # fmt: skip
     study = Study(worse)
-    parts = findings.found(study, ())
+    parts = findings.build_findings(study, ())
     assert not parts.comparisons[0]["no_worse"]
     assert any("may lose success" in warning for warning in report.warnings(study, {}, parts))
 
@@ -189,7 +189,7 @@ def test_what_flips_within_the_grid_is_fragile():
             *(each for p, saving in cells.items() for each in pairs(saving, (("p_read", p),))),
         ]
     )
-    parts = findings.found(
+    parts = findings.build_findings(
         study, [Threshold("trial", "net_saving >= 0.05", "net_saving", "view", ">=", 0.05)]
     )
     assert parts.verdicts[0]["met"]
@@ -202,7 +202,7 @@ def test_every_cell_is_told_beside_the_one_that_is_judged():
         [*pairs(0.4), *(each for cell, saving in cells.items() for each in pairs(saving, (cell,)))]
     )
     gate = Threshold("trial", "net_saving >= 0.5", "net_saving", "view", ">=", 0.5)
-    (verdict,) = findings.found(study, [gate]).verdicts
+    (verdict,) = findings.build_findings(study, [gate]).verdicts
     assert verdict["met"] is False, "as measured where it is judged, whatever another cell says"
     told = {cell: (round(each["value"], 3), each["met"]) for cell, each in verdict["cells"].items()}
     assert told == {"n=3": (-0.2, False), "n=30": (0.6, True)}
@@ -215,24 +215,26 @@ def test_every_cell_is_told_beside_the_one_that_is_judged():
 
 def test_what_differs_with_the_team_is_no_fragility():
     study = Study([*pairs(0.4), *pairs(-0.2, (("n", 3),), team=3)])
-    assert findings.found(study, ()).comparisons[0]["fragile"] is False
+    assert findings.build_findings(study, ()).comparisons[0]["fragile"] is False
 
 
 def test_from_where_on_it_pays():
     sizes = {3: -0.2, 6: 0.1, 10: -0.01, 20: 0.2, 30: 0.4}
     cells = [each for n, saving in sizes.items() for each in pairs(saving, (("n", n),), team=n)]
     never = [each for n in (3, 6) for each in pairs(-0.1, (("n", n), ("overlap", 0.0)), team=n)]
-    found = findings.found(Study([*pairs(0.3, team=25), *cells, *never]), ()).break_even
+    found = findings.build_findings(Study([*pairs(0.3, team=25), *cells, *never]), ()).break_even
     assert [(each["where"], each["team"]) for each in found] == [({}, 20), ({"overlap": 0.0}, None)]
     assert found[0]["teams"] == [3, 6, 10, 20, 25, 30]
 
 
 def test_a_gate_whose_arm_was_not_played_is_neither_met_nor_missed():
     gate = Threshold("trial", "tokens < 5[shipped]", "tokens", "shipped", "<", 5)
-    parts = findings.found(Study(pairs(0.1)), [gate])
+    parts = findings.build_findings(Study(pairs(0.1)), [gate])
     assert parts.verdicts[0]["met"] is None
     assert running.code_of({"verdicts": parts.verdicts}) == 77
-    absent = findings.found(Study(pairs(0.1)), [gate._replace(arm="view", metric="poison")])
+    absent = findings.build_findings(
+        Study(pairs(0.1)), [gate._replace(arm="view", metric="poison")]
+    )
     assert absent.verdicts[0]["met"] is False
     assert running.code_of({"verdicts": absent.verdicts}) == 1
 
@@ -277,7 +279,7 @@ def test_what_ships_is_held_against_the_cheapest_rival_that_does_as_much_right()
     assert figures["success_vs_isolated"].value == pytest.approx(-0.01)
     assert figures["success_vs_best"].value == pytest.approx(-0.01)
     assert "saving_vs_best" not in study.figures("trial", "file_tail")
-    told = findings.found(study, ()).rivals
+    told = findings.build_findings(study, ()).rivals
     assert [(each["unit"], each["rival"]) for each in told] == [
         ("tokens", "file_tail"),
         ("usd", "tool_cache"),
@@ -300,9 +302,9 @@ def test_where_no_rival_does_as_much_right_there_is_none_to_be_beaten_by():
     study = Study(held_against(**arms), RIVALS)
     assert study.best("trial", "tokens") is None
     gate = Threshold("trial", "saving_vs_best >= 0.2", "saving_vs_best", "shipped", ">=", 0.2)
-    (verdict,) = findings.found(study, [gate]).verdicts
+    (verdict,) = findings.build_findings(study, [gate]).verdicts
     assert (verdict["met"], verdict["why"]) == (True, "no rival does as many tasks right")
-    (absent,) = findings.found(Study(held_against(**arms)), [gate]).verdicts
+    (absent,) = findings.build_findings(Study(held_against(**arms)), [gate]).verdicts
     assert absent["met"] is False, "none was played"
 
 
@@ -323,7 +325,9 @@ def test_no_saving_counts_where_success_was_missed():
         }
         return [
             verdict["met"]
-            for verdict in findings.found(Study(held_against(**arms), RIVALS), gates).verdicts
+            for verdict in findings.build_findings(
+                Study(held_against(**arms), RIVALS), gates
+            ).verdicts
         ]
 
     assert met(1.0) == [True, True, True]
@@ -336,7 +340,7 @@ def test_a_gate_can_be_about_a_cell():
         "trial", "net_saving[agents=ideal] >= 0", "net_saving", "view", ">=", 0, "agents=ideal"
     )
     other = gate._replace(cell="p_read=0.0")
-    ideal, absent = findings.found(study, [gate, other]).verdicts
+    ideal, absent = findings.build_findings(study, [gate, other]).verdicts
     assert (ideal["met"], ideal["value"], ideal["cells"]) == (False, pytest.approx(-0.2), {})
     assert absent["met"] is None
 
@@ -346,7 +350,7 @@ def test_arms_that_came_out_equal_are_said_to_be():
         made(arm, seed, 100 + seed) for arm in ("view", "capsule", "shipped") for seed in range(3)
     ]
     samples[3] = samples[3]._replace(figures=samples[3].figures | {"tokens": 99.0})
-    parts = findings.found(Study(samples), ())
+    parts = findings.build_findings(Study(samples), ())
     assert parts.equal == [{"scenario": "trial", "cell": "", "arms": ["view", "shipped"]}]
     assert "trial: view and shipped came out equal in every run" in report.warnings(
         Study(samples), {}, parts
@@ -355,8 +359,8 @@ def test_arms_that_came_out_equal_are_said_to_be():
 
 def test_names_say_which_scenario_only_where_there_are_several():
     one, two = Study(pairs(0.1)), Study([*pairs(0.1), *pairs(0.2, scenario="other")])
-    assert set(findings.found(one, ()).metrics) == {"isolated", "view"}
-    assert set(findings.found(two, ()).metrics) == {
+    assert set(findings.build_findings(one, ()).metrics) == {"isolated", "view"}
+    assert set(findings.build_findings(two, ()).metrics) == {
         "trial/isolated",
         "trial/view",
         "other/isolated",
@@ -446,17 +450,16 @@ def test_isolated_agents_that_nobody_played_have_no_runs():
     assert study.of("trial", "isolated") == study.of("trial", "isolated", "p_read=0.9") == []
     assert study.of("another", "isolated") == study.of("trial", "isolated", "n=3") == []
     elsewhere = alone._replace(scenario="another")
-    assert [each["met"] for each in findings.found(study, (alone, elsewhere)).verdicts] == [
-        None,
-        None,
-    ]
+    assert [
+        each["met"] for each in findings.build_findings(study, (alone, elsewhere)).verdicts
+    ] == [None, None]
 
 
 def test_runs_that_stand_for_others_are_not_told_as_runs_of_their_cell():
     alone = Threshold("trial", "tokens[isolated] > 0", "tokens", "isolated", ">", 0)
     cell = (("p_read", 0.9),)
     runs = [*pairs(0.4), *(made("view", seed, 500, cell) for seed in range(3))]
-    (verdict,) = findings.found(Study(runs), (alone,)).verdicts
+    (verdict,) = findings.build_findings(Study(runs), (alone,)).verdicts
     assert (verdict["n"], verdict["cells"]) == (10, {})
 
 
