@@ -45,8 +45,9 @@ def _opened(event: str, args: tuple[Any, ...]) -> None:
     if event != "open" or not isinstance(args[0], str):
         return
     path = os.path.join(os.getcwd(), args[0]) if args[0][:1] != os.sep else args[0]
-    if path.startswith(ROOT) and not path.endswith((".py", ".pyc")) and " " not in path:
-        HITS[path[len(ROOT) :]]
+    name = path.removeprefix(ROOT)  # still whole if it lies elsewhere; hidden folders are no source
+    if not name.startswith(("/", ".")) and not name.endswith((".py", ".pyc")) and " " not in name:
+        HITS[name]
 
 
 if FOLDER in os.environ:
