@@ -27,7 +27,7 @@ ROUNDS = 20
 PATIENCE = 30.0
 OWN = (Goal("p95", 15e-3),)
 DAEMON = (Goal("p50", 40e-3),)
-ALONE = (Goal("p50", 90e-3),)
+ALONE = (Goal("p95", 90e-3),)
 OPENED = (Goal("p50", 300e-3),)
 RENDERS = ("SessionStart", "UserPromptSubmit")  # events that are answered with a text
 # while this is set, no hook starts a daemon

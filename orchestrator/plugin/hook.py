@@ -17,6 +17,7 @@ import time
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
+    from importlib.machinery import ModuleSpec
     from typing import Any
 
 PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -118,7 +119,7 @@ def find_workspace(words: list[str], payload: dict[str, Any]) -> str | None:
     """Return the workspace of the event's folder; None where there is none."""
     if "--root" in words:
         return words[words.index("--root") + 1]
-    sys.path.insert(0, PACKAGES)
+    add_packages()
     from synapse.errors import NotFound
     from synapse.system.discovery import locate
 
@@ -238,12 +239,9 @@ def start_daemon(root: str) -> None:
 def answer_here(root: str, client: str, payload: dict[str, Any], pid: int, identity: str) -> str:
     """Return the answer that this process makes, with the packages of this interpreter."""
     import gc
-    import site
 
     gc.disable()  # this process ends before there is enough to tidy up
-    site.main()
-    if PACKAGES not in sys.path:
-        sys.path.insert(0, PACKAGES)
+    add_packages()
     import synapse
     from orchestrator.plugin.hooks.answer import answer, answer_unwritten
     from synapse.errors import StoreBusy
@@ -271,6 +269,28 @@ def answer_here(root: str, client: str, payload: dict[str, Any], pid: int, ident
     return unwritten or ""
 
 
+def add_packages() -> None:
+    """Let this process import our packages, and those of its interpreter once one is asked for."""
+    if PACKAGES not in sys.path:
+        sys.path.append(PACKAGES)
+        sys.meta_path.append(SitePackages())
+
+
+class SitePackages:
+    """Finds the packages of this interpreter. Where they lie is looked up at the first that is
+    asked for: most hooks need none, and it takes a tenth of their time.
+    """
+
+    def find_spec(self, *module: Any) -> ModuleSpec | None:
+        """Return where a module lies that is neither ours nor Python's; None where it is not."""
+        sys.meta_path.remove(self)
+        import site
+
+        site.main()
+        specs = (finder.find_spec(*module) for finder in sys.meta_path)
+        return next(filter(None, specs), None)
+
+
 def mark(path: str) -> None:
     """Leave a file for the next hooks, if it can be written."""
     try:
@@ -290,7 +310,7 @@ def unmark(path: str) -> None:
 
 def second_answer(root: str, client: str, payload: dict[str, Any]) -> str:
     """Return the text that the first hook of a start had no room for, once it is there."""
-    sys.path.insert(0, PACKAGES)
+    add_packages()
     from orchestrator.plugin.facts import load
     from orchestrator.plugin.facts.event import read_event
     from orchestrator.plugin.hooks.answer import more_path

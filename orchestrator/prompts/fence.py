@@ -11,6 +11,7 @@ import os
 
 from synapse.errors import StoreError
 from synapse.log.disk import make_directory, sync_directory
+from synapse.system.digest import blake2b
 from synapse.system.plain_files import read_file
 from synapse.system.quoting import escaped, prefixed
 
@@ -22,8 +23,6 @@ def fence(secret: bytes, agent: str, text: str) -> str:
     """Return the fence of this agent, in hexadecimal. Where the text contains it, as a text that
     quotes an earlier prompt does, another one is drawn, always the same for the same text.
     """
-    from hashlib import blake2b
-
     folded, drawn = text.lower(), 0
     while True:
         digest = blake2b(

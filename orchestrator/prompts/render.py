@@ -15,7 +15,7 @@ from orchestrator.prompts.fence import fence, inline, quoted, tags
 from orchestrator.prompts.templates import BrokenTemplate, Templates
 from synapse.model.agents import Agent
 from synapse.model.namespace import is_component
-from synapse.system.digest import sha256
+from synapse.system.digest import blake2b, sha256
 from synapse.view.block import Block
 
 OTHERWISE = "engineer"  # the template of a role that has none of its own
@@ -196,8 +196,6 @@ def fenced(
     the body apart, say it twice or show it without its fence. One that a workspace has spoiled is
     an error.
     """
-    from hashlib import blake2b
-
     # nobody guesses it, and it is the same for the same prompt
     mark = blake2b(b"mark", key=fence.encode(), digest_size=16).hexdigest()
     marks = {side: f"[{mark} {side}]" for side in ("opening", value, "closing")}

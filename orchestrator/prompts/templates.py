@@ -1,4 +1,5 @@
-"""The templates of the prompts: found, checked, compiled once, rendered in the sandbox.
+"""The templates of the prompts: found, checked, and rendered: filled in, where one asks for names
+alone, else compiled once and rendered in the sandbox.
 
 Those of ours stand in `prompts/`. A workspace overrides any of them with a file of the same
 name in its own `prompts/`, and adds some for roles of its own. A template is the operator's; what
@@ -15,6 +16,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from orchestrator.prompts.fence import inline, quoted
+from orchestrator.prompts.plain import fill
 from synapse.errors import USAGE, SynapseError
 from synapse.system.digest import sha256
 from synapse.system.ownership import unfit
@@ -42,7 +44,6 @@ class Templates:
     def __init__(self, root: str | None = None) -> None:
         self.folder = os.path.join(root, "prompts") if root else None
         self._seen: Signature | None = None
-        self._environment: Sandbox | None = None
         self._sources: Sources = {}
         self._version = ""
 
@@ -66,26 +67,28 @@ class Templates:
         """Return the text of the template of this name; the templates of `without` count as empty
         where it includes them. What it asks for and is not given is an error."""
         self._look()
-        assert self._environment is not None
-        used = self._emptied(without) if without else self._environment
+        _, source = self._sources.get(name + SUFFIX, ("", "{{"))
+        text = fill(source, values)
+        if text is not None:
+            return text
         try:
-            return used.text_of(name + SUFFIX, values)
+            return self._sandbox(without).text_of(name + SUFFIX, values)
         except Exception as error:
             # whatever a template does wrong, its author wants to know where
             raise self._broken(name + SUFFIX, error) from error
 
-    def _emptied(self, names: Collection[str]) -> Sandbox:
-        sources = self._sources | {
-            name + SUFFIX: (self._sources[name + SUFFIX][0], "")
-            for name in names
-            if name + SUFFIX in self._sources
-        }
-        return _environment(tuple(sources.items()))
+    def _sandbox(self, without: Collection[str]) -> Sandbox:
+        files = {name + SUFFIX for name in without}
+        sources = (
+            (name, (path, "" if name in files else text))
+            for name, (path, text) in self._sources.items()
+        )
+        return _sandbox(tuple(sources))
 
     def _look(self) -> None:
         """Read the workspace's templates again where one has changed."""
         signature = _signature(self.folder) if self.folder else ()
-        if signature == self._seen and self._environment is not None:
+        if signature == self._seen:
             return
         sources = dict(_sources(_package())) | (
             dict(_sources(self.folder, os.path.dirname(self.folder)))
@@ -94,7 +97,6 @@ class Templates:
         )
         self._version = _digest(sources)
         self._sources = sources
-        self._environment = _environment(tuple(sources.items()))
         self._seen = signature
 
     def _broken(self, name: str, error: Exception) -> BrokenTemplate:
@@ -117,8 +119,8 @@ def _digest(sources: Sources) -> str:
 
 
 @lru_cache(8)
-def _environment(known: tuple[tuple[str, tuple[str, str]], ...]) -> Sandbox:
-    """Return the environment that renders these templates. Workspaces with the same templates share
+def _sandbox(known: tuple[tuple[str, tuple[str, str]], ...]) -> Sandbox:
+    """Return the sandbox that renders these templates. Workspaces with the same templates share
     one: compiling takes longer than rendering.
     """
     from orchestrator.prompts.sandbox import Sandbox

@@ -1,4 +1,4 @@
-"""SHA-256 as hexadecimal text, for every module that names bytes by their digest.
+"""SHA-256 as hexadecimal text, for every module that names bytes by their digest, and BLAKE2b.
 
 A process that writes one line uses Python's own implementation: OpenSSL takes longer to load than
 the hashing takes. A process that hashes much has loaded OpenSSL, which is several times as fast.
@@ -7,6 +7,11 @@ the hashing takes. A process that hashes much has loaded OpenSSL, which is sever
 from __future__ import annotations
 
 import sys
+
+try:
+    from _blake2 import blake2b as blake2b  # what `hashlib` has too, without OpenSSL
+except ImportError:
+    from hashlib import blake2b as blake2b
 
 SHORT = 1 << 16
 

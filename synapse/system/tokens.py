@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
-from hashlib import blake2b
 
 from synapse.errors import InvalidQuery, SynapseError
+from synapse.system.digest import blake2b
 from synapse.system.typed import NamedTuple
 
 Stored = Callable[[Sequence[bytes]], Mapping[bytes, int]]

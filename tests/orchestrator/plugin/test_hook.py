@@ -103,6 +103,18 @@ def test_garbage_is_answered_with_nothing_and_0(folder, text):
     assert out == "" or json.loads(out)
 
 
+def test_a_template_that_asks_for_more_than_names_is_rendered_too(folder, memory):
+    prompts = Path(memory.store.root) / "prompts"
+    prompts.mkdir()
+    template = (
+        "{% if agent %}Of {{ agent.id|upper }}:\n{% endif %}{{ opening }}{{ view }}{{ closing -}}"
+    )
+    (prompts / "client.md.j2").write_text(template)
+    _, out, _ = run(folder, event(folder, source="startup"))
+    assert context(json.loads(out)).startswith("Of LEAD:\n<memory-")
+    assert log(folder) == ""
+
+
 def test_half_a_surrogate_pair_is_stored_as_text(folder, memory):
     for name, more in (
         ("SubagentStart", {}),

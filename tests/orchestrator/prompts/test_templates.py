@@ -60,9 +60,9 @@ def test_a_workspace_overrides_a_template_and_a_part(workspace):
 def test_an_edit_is_noticed_and_an_unchanged_folder_is_read_once(workspace):
     path = workspace("own", "one")
     assert workspace.templates.render("own", {}) == "one"
-    made = workspace.templates._environment
+    sources = workspace.templates._sources
     assert workspace.templates.render("own", {}) == "one"
-    assert workspace.templates._environment is made
+    assert workspace.templates._sources is sources
     path.write_text("three", encoding="utf-8")
     assert workspace.templates.render("own", {}) == "three"
 
