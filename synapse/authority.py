@@ -7,6 +7,8 @@ reads or writes.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
+from itertools import chain
+from operator import attrgetter
 
 from synapse.errors import Forbidden, InvalidEntry, NoKey
 from synapse.model import kinds
@@ -24,7 +26,6 @@ from synapse.model.entry import (
     NEVER,
     RANK,
     SCOPES,
-    TEXTS,
     TRUST,
     Draft,
     Entry,
@@ -32,7 +33,9 @@ from synapse.model.entry import (
     check_priority,
     is_id,
     parse_ttl,
+    stamp,
 )
+from synapse.model.entry_fields import REFERENCES, TEXTS
 from synapse.model.records import canonical_body
 from synapse.model.settings import Settings
 from synapse.privacy import personal
@@ -71,7 +74,7 @@ def check_form(draft: Draft) -> Draft:
     if not body:
         raise InvalidEntry("the body is empty")
     _check_texts(draft, body)
-    for id in (*draft.related, *draft.replaces, *draft.derived_from):
+    for id in chain.from_iterable(_references(draft)):
         if not is_id(id):
             raise InvalidEntry(f"{id!r} is not the id of an entry", id=id)
     if draft.ttl is not None:
@@ -114,33 +117,19 @@ def admit(draft: Draft, agent: Agent | None, settings: Settings, *, trust: str =
             )
     unverified = trust == "unverified"
     lowered = unverified and draft.priority == "critical"
-    return Entry(  # `pii` stays behind: what is marked so is sealed, or refused
+    return stamp(
+        draft,
         id=draft.id or "",
-        author=draft.author,
         timestamp=draft.timestamp or "",
-        namespace=draft.namespace,
         priority="important" if lowered else draft.priority,
-        body=draft.body,
         ttl=draft.ttl or _ttl(draft, settings),
         addressees=to,
-        tags=draft.tags,
-        related=draft.related,
-        replaces=draft.replaces,
-        topic=draft.topic,
-        scope=draft.scope,
-        claim=draft.claim,
-        derived_from=draft.derived_from,
-        evidence=draft.evidence,
-        when=draft.when,
         authority=0
         if agent is None or unverified
         else authority_in(agent, draft.namespace, settings.flat),
         trust=trust,
         claimed=draft.priority if lowered else None,
         staged=bool(agent and agent.review_required),
-        kind=draft.kind,
-        more=draft.more,
-        signature=draft.signature,
     )
 
 
@@ -451,6 +440,9 @@ def _outranked(loser: Entry, winner: Entry) -> Effect:
 
 def _dispute(one: Entry, other: Entry) -> list[Effect]:
     return [Effect(one.seq, "disputed", other.seq), Effect(other.seq, "disputed", one.seq)]
+
+
+_references = attrgetter(*REFERENCES)
 
 
 def _check_texts(draft: Draft, body: str) -> None:

@@ -14,9 +14,11 @@ import os
 import struct
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from operator import attrgetter
 
 from synapse.errors import NoKey, SealError
 from synapse.model.entry import Entry
+from synapse.model.entry_fields import ALWAYS, FIELDS, WHEN_SET
 from synapse.system import extras
 from synapse.system.digest import sha256
 from synapse.system.typed import Any, NamedTuple
@@ -76,36 +78,26 @@ def header(entry: Entry) -> bytes:
     """Return the canonical header: what the author set of an entry beside its body, its id left
     out, as JSON.
     """
-    fields = {
-        "v": 1,
-        "author": entry.author,
-        "namespace": entry.namespace,
-        "priority": entry.claimed or entry.priority,
-        "scope": entry.scope,
-        "to": sorted(entry.addressees),
-        "kind": entry.kind,
-        "more": _plain(entry.more),
-        "topic": entry.topic,
-        "tags": list(entry.tags),
-        "related": list(entry.related),
-        "supersedes": list(entry.replaces),
-        "derived_from": list(entry.derived_from),
-        "ttl": entry.ttl,
-        "evidence": entry.evidence,
-        "when": entry.when,
-        "authority": entry.claim,
-        "timestamp": entry.timestamp,
-    }
+    fields: dict[str, Any] = dict(zip(_FIRST, _first_of(entry), strict=True))
+    fields |= {key: value for key, name in _LATER.items() if (value := getattr(entry, name))}
+    fields |= {"v": 1, "priority": entry.claimed or entry.priority, "to": sorted(entry.addressees)}
     text = json.dumps(fields, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return text.encode()
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _plain(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value
+def _header_names(sealed: str) -> dict[str, str]:
+    """Return the fields that are sealed so, by their names in a header: those in a file, but for
+    the author.
+    """
+    fields = (field for field in FIELDS if field.sealed == sealed)
+    return {
+        "author" if field.name == "author" else field.key or field.name: field.name
+        for field in fields
+    }
+
+
+_FIRST, _LATER = _header_names(ALWAYS), _header_names(WHEN_SET)
+_first_of = attrgetter(*_FIRST.values())
 
 
 # -- sealing ---------------------------------------------------------------------------------------

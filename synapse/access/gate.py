@@ -13,10 +13,12 @@ from synapse.errors import Forbidden, NotFound, ReadOnly, StoreError, SynapseErr
 from synapse.model import kinds
 from synapse.model.agents import OPERATOR, Agent
 from synapse.model.entry import SEALED, Entry
+from synapse.model.entry_fields import FREE
 from synapse.model.records import Record
 from synapse.model.results import Event
 from synapse.store import Store
 from synapse.system.quoting import escaped
+from synapse.system.typed import Any
 from synapse.trust import lineage
 from synapse.trust.spread import Brake, Braked
 
@@ -246,14 +248,9 @@ def withheld(entry: Entry) -> Entry:
     """Return a tainted entry as agents are given it that ask for it by its id: without its text."""
     texts_kept = {name: value for name, value in entry.more.items() if name in _PLACES}
     texts = dict.fromkeys(kinds.texts_of(entry.kind), WITHHELD)
-    return entry._replace(
-        body=WITHHELD,
-        tags=(),
-        topic=None,
-        evidence=None,
-        when=None,
-        more=kinds.More(texts | texts_kept),
-    )
+    nothing: dict[str, Any] = dict.fromkeys(FREE)
+    more = kinds.More(texts | texts_kept)
+    return entry._replace(**nothing, body=WITHHELD, tags=(), more=more)
 
 
 def after(look: Callable[[], Entry], otherwise: Entry) -> Entry:

@@ -12,7 +12,8 @@ from synapse.cli.frame.streams import read_body
 from synapse.errors import NotFound
 from synapse.formats import codec
 from synapse.model.agents import OPERATOR
-from synapse.model.entry import PRIORITIES, SCOPES, TEXTS, addressees
+from synapse.model.entry import PRIORITIES, SCOPES, addressees
+from synapse.model.entry_fields import TEXTS
 from synapse.privacy import personal
 from synapse.privacy.records import masked_in, masked_notice
 from synapse.system.typed import TYPE_CHECKING, Any

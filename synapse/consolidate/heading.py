@@ -4,11 +4,14 @@ there are. Pure."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 
 from synapse.formats.front_matter import MAX_FRONT
 from synapse.model.entry import Entry
+from synapse.model.entry_fields import DETAILS
 from synapse.system.yaml import quoted
 
+_details = attrgetter(*DETAILS)
 _REST = 1_024  # bytes for all that is short: author, times, priority, scope
 
 
@@ -26,7 +29,7 @@ def fitting(texts: Iterable[str], room: int) -> tuple[str, ...]:
 def room_beside(entry: Entry) -> int:
     """Return the bytes left for lists in the head of an entry of this place and these
     addressees."""
-    fixed = (*entry.addressees, entry.namespace, entry.evidence or "", entry.when or "")
+    fixed = (*entry.addressees, entry.namespace, *filter(None, _details(entry)))
     return max(MAX_FRONT - _REST - sum(map(_cost, fixed)), 0)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby
+from operator import attrgetter
 
 from synapse.authority import MERGED, is_merged, passed_on, visible
 from synapse.consolidate.acts import Act, NewEntry, archive_acts, without
@@ -18,6 +19,7 @@ from synapse.index.questions.maintenance import Lapsed, Superseded
 from synapse.model.agents import CONSOLIDATOR, OPERATOR, Agent, authority_in
 from synapse.model.clock import DAY, seconds
 from synapse.model.entry import NEVER, RANK, SEALED, SECOND, Draft, Entry
+from synapse.model.entry_fields import DETAILS
 from synapse.model.settings import Settings
 from synapse.privacy.personal import concealed, is_in
 from synapse.system.digest import sha256
@@ -167,23 +169,15 @@ def merged(alike: Sequence[Entry], now: int) -> NewEntry:
         related=fitting(chain(*(entry.related for entry in alike)), room),
         scope=newest.scope,
         derived_from=tuple(entry.id for entry in alike),
-        evidence=newest.evidence,
-        when=newest.when,
         timestamp=newest.timestamp,
+        **{name: getattr(newest, name) for name in DETAILS},
     )
     return _new_entry(draft, alike, min(entry.authority for entry in alike))
 
 
-def merge_key(entry: Entry) -> tuple[object, ...]:
-    """Return what has to be the same, besides the words, for two entries to be merged."""
-    return (
-        entry.namespace,
-        entry.scope,
-        entry.addressees,
-        entry.priority,
-        entry.evidence,
-        entry.when,
-    )
+# The fields that have to be the same, besides the words, for entries to be merged.
+MERGE_KEY = ("namespace", "scope", "addressees", "priority", *DETAILS)
+merge_key = attrgetter(*MERGE_KEY)
 
 
 # -- archive ---------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from synapse.consolidate.acts import NewEntry
 from synapse.consolidate.fidelity import unfaithful
-from synapse.consolidate.plan import may_merge, merge_key, merged
+from synapse.consolidate.plan import MERGE_KEY, may_merge, merge_key, merged
 from synapse.model.entry import Entry
 from synapse.system.digest import sha256
 from synapse.system.typed import NamedTuple
@@ -113,11 +113,10 @@ def _difference(sources: Sequence[Entry]) -> str | None:
     """Return where two of the sources differ in place, audience or weight; None where they do
     not."""
     first, *later = map(merge_key, sources)
-    names = ("namespace", "scope", "addressees", "priority", "evidence", "when")
     differ = (
         name
         for compared in later
-        for name, one, two in zip(names, first, compared, strict=True)
+        for name, one, two in zip(MERGE_KEY, first, compared, strict=True)
         if one != two
     )
     return next((f"its sources differ in {name}" for name in differ), None)

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from operator import itemgetter
 
 from synapse.errors import InvalidEntry
 from synapse.formats import front_matter, hosted_api
@@ -27,13 +28,14 @@ from synapse.model.entry import (
     NEVER,
     PRIORITIES,
     SCOPES,
-    TEXTS,
     Draft,
     Entry,
     addressees,
     is_id,
+    one_or_many,
     parse_ttl,
 )
+from synapse.model.entry_fields import FIELDS, LISTS
 from synapse.model.records import canonical_body
 from synapse.system.typed import Any, NamedTuple
 from synapse.system.yaml import Fields, flow, quoted
@@ -45,8 +47,7 @@ _PRIORITIES = frozenset(PRIORITIES)
 _TRUE = frozenset(("true", "yes", "on", "1"))
 _FALSE = frozenset(("false", "no", "off", "0"))
 _COMMON = frozenset("id from to timestamp namespace priority ttl tags".split())
-_RARE = frozenset("related supersedes scope pii derived_from".split())
-_KEYS = _COMMON | _RARE | TEXTS.keys() | frozenset(kinds.known_names())
+_KEYS = frozenset((*(field.key for field in FIELDS if field.key), *kinds.known_names()))
 _TIME = re.compile(
     r"(?!0000)[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])"
     r"T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{6})?Z"
@@ -161,22 +162,8 @@ def _draft(fields: Fields, body: str, namespace: str | None, problems: list[str]
 def _completed(draft: Draft, fields: Fields, problems: list[str]) -> Draft:
     """Return the draft with the fields that few entries have."""
     kind, extra = kinds.read(fields, problems)
-    when = fields.get("when")
-    if isinstance(when, list):  # of moments, which is taken too
-        moments = [item for item in when if isinstance(item, str)]
-        if len(moments) == len(when):
-            fields = {**fields, "when": ", ".join(moments)}
-    draft = draft._replace(
-        kind=kind,
-        more=kinds.frozen(extra),
-        related=_ids(fields, "related", problems),
-        replaces=_ids(fields, "supersedes", problems),
-        derived_from=_ids(fields, "derived_from", problems),
-    )
-    texts: dict[str, Any] = {field: _text(fields, name, problems) for name, field in TEXTS.items()}
-    return draft._replace(
-        **texts, scope=_scope(fields.get("scope"), problems), pii=_pii(fields.get("pii"), problems)
-    )
+    rare = {name: read(fields[key], key, problems) for key, name, read in _RARE if key in fields}
+    return draft._replace(kind=kind, more=kinds.frozen(extra), **rare)
 
 
 def _wrong(name: str, value: object, want: str) -> str:
@@ -265,14 +252,13 @@ def _words(value: object, name: str, problems: list[str]) -> tuple[str, ...]:
     return tuple(unique)
 
 
-def _ids(fields: Fields, name: str, problems: list[str]) -> tuple[str, ...]:
-    ids = _words(fields.get(name), name, problems)
+def _ids(value: object, name: str, problems: list[str]) -> tuple[str, ...]:
+    ids = _words(value, name, problems)
     problems += [_wrong(name, id, _ID) for id in ids if not is_id(id)][:5]
     return ids
 
 
-def _text(fields: Fields, name: str, problems: list[str]) -> str | None:
-    value = fields.get(name)
+def _text(value: object, name: str, problems: list[str]) -> str | None:
     if value is None or value == "":
         return None
     if not isinstance(value, str) or "\0" in value:
@@ -280,18 +266,42 @@ def _text(fields: Fields, name: str, problems: list[str]) -> str | None:
     return str(value)
 
 
-def _scope(value: object, problems: list[str]) -> str:
+def _moments(value: object, name: str, problems: list[str]) -> str | None:
+    """Return the text of one moment or several; a list of them is taken too."""
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        value = ", ".join(value)
+    return _text(value, name, problems)
+
+
+def _scope(value: object, name: str, problems: list[str]) -> str:
     scope = "public" if value is None else str(value).strip().lower()
     if scope not in SCOPES:
-        problems.append(_wrong("scope", value, f"one of {', '.join(SCOPES)}"))
+        problems.append(_wrong(name, value, f"one of {', '.join(SCOPES)}"))
     return scope
 
 
-def _pii(value: object, problems: list[str]) -> bool:
+def _flag(value: object, name: str, problems: list[str]) -> bool:
     flag = "false" if value is None else str(value).strip().lower()
     if flag not in _TRUE | _FALSE:
-        problems.append(_wrong("pii", value, "true or false"))
+        problems.append(_wrong(name, value, "true or false"))
     return flag not in _FALSE
+
+
+# How the fields that few entries have are read, by their forms.
+_READERS: dict[str, Callable[[object, str, list[str]], Any]] = {
+    "ids": _ids,
+    "one or more ids": _ids,
+    "text": _text,
+    "moments": _moments,
+    "proof": _text,
+    "scope": _scope,
+    "flag": _flag,
+}
+_RARE = tuple(
+    (field.key, field.name, _READERS[field.form])
+    for field in FIELDS
+    if field.key and field.form in _READERS
+)
 
 
 # -- writing ---------------------------------------------------------------------------------------
@@ -300,31 +310,40 @@ def _pii(value: object, problems: list[str]) -> bool:
 def render(entry: Entry) -> str:
     """Return the text of an entry, generation A; InvalidEntry where its fields are too long to be
     read back."""
-    to, time, ttl = entry.addressees, entry.timestamp, entry.ttl
-    if not _TIME.fullmatch(time):
-        time = quoted(time)
-    if not _SPAN.fullmatch(ttl):
-        ttl = quoted(ttl)
     front = (
         f"---\nid: {quoted(entry.id)}\nfrom: {quoted(entry.author)}\n"
-        f"to: {quoted(to[0]) if len(to) == 1 else flow(to)}\n"
-        f"timestamp: {time}\nnamespace: {quoted(entry.namespace)}\n"
-        f"priority: {entry.priority}\nttl: {ttl}\n"
+        f"to: {_one_or_more(entry.addressees)}\n"
+        f"timestamp: {_time(entry.timestamp)}\nnamespace: {quoted(entry.namespace)}\n"
+        f"priority: {entry.priority}\nttl: {_span(entry.ttl)}\n"
     )
-    lists = (("related", entry.related), ("derived_from", entry.derived_from))
-    texts = [(name, getattr(entry, field)) for name, field in TEXTS.items()]
-    front += f"tags: {flow(entry.tags)}\n" if entry.tags else ""
-    front += _supersedes(entry.replaces) if entry.replaces else ""
-    front += "".join([f"{name}: {flow(many)}\n" for name, many in lists if many])
-    front += "".join([f"{name}: {quoted(text)}\n" for name, text in texts if text])
+    for key, name, write in _OPTIONAL:
+        value = getattr(entry, name)
+        if value:
+            front += f"{key}: {write(value)}\n"
     front += f"scope: {quoted(entry.scope)}\n" if entry.scope != "public" else ""
     if entry.kind != kinds.ENTRY:
         front += kinds.lines(entry.kind, entry.more)
     return _closed(front, entry.body)
 
 
-def _supersedes(ids: tuple[str, ...]) -> str:
-    return f"supersedes: {quoted(ids[0]) if len(ids) == 1 else flow(ids)}\n"
+def _one_or_more(values: tuple[str, ...]) -> str:
+    return quoted(values[0]) if len(values) == 1 else flow(values)
+
+
+# How what may be left out is written, by its form: lists first, then texts.
+_WRITERS: dict[str, Callable[[Any], str]] = {
+    "words": flow,
+    "one or more ids": _one_or_more,
+    "ids": flow,
+    "text": quoted,
+    "moments": quoted,
+    "proof": quoted,
+}
+_WRITTEN = [field for field in FIELDS if field.key and field.form in _WRITERS]
+_OPTIONAL = tuple(
+    (field.key, field.name, _WRITERS[field.form])
+    for field in sorted(_WRITTEN, key=lambda field: field.name not in LISTS)
+)
 
 
 def _closed(front: str, body: str) -> str:
@@ -365,27 +384,39 @@ def _white_paper(entry: Entry) -> str:
         f"namespace: {quoted(entry.namespace)}\npriority: {entry.priority}\nttl: {ttl}\n"
         f"tags: {flow(entry.tags)}\nrelated: {flow(entry.related)}\n"
     )
-    front += _supersedes(entry.replaces) if entry.replaces else ""
+    front += f"supersedes: {_one_or_more(entry.replaces)}\n" if entry.replaces else ""
     front += f"authority: {quoted(entry.claim)}\n" if entry.claim else ""
     return _closed(front, entry.body)
 
 
 def entry_json(entry: Entry) -> dict[str, Any]:
     """Return an entry as `--json` prints it: every field, under the names of the specification."""
-    special = {"from": entry.author, "to": entry.to, "supersedes": entry.supersedes}
-    special |= {"received": clock.iso(entry.at), "expires": None}
-    special |= {"expires": clock.iso(entry.expires)} if entry.expires < NEVER else {}
-    fields = {name: special[name] if name in special else getattr(entry, name) for name in _JSON}
-    return {
-        name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()
-    }
+    form = dict(zip(_WIRES, _in_order(entry), strict=True))
+    for wire, convert in _CONVERTED:
+        form[wire] = convert(form[wire])
+    return form
 
 
-_BEFORE = (
-    "id from to timestamp namespace priority ttl tags topic supersedes related scope"
-    " claim derived_from"
-).split()
-_BEHIND = (
-    "authority trust seq received expires alias claimed disputed archived staged kind more run body"
-).split()
-_JSON = tuple(dict.fromkeys((*_BEFORE, *TEXTS.values(), *_BEHIND)))
+def _one_or_list(values: tuple[str, ...]) -> str | list[str] | None:
+    value = one_or_many(values)
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _end(moment: int) -> str | None:
+    return clock.iso(moment) if moment < NEVER else None
+
+
+# What JSON has in another form than the entry.
+_TO_JSON: dict[str, Callable[[Any], Any]] = {
+    "names": _one_or_list,
+    "one or more ids": _one_or_list,
+    "words": list,
+    "ids": list,
+    "list": list,
+    "moment": clock.iso,
+    "end": _end,
+}
+_SHOWN = [field for field in FIELDS if field.name in Entry._fields]
+_WIRES = [field.wire for field in _SHOWN]
+_in_order = itemgetter(*(Entry._fields.index(field.name) for field in _SHOWN))
+_CONVERTED = [(field.wire, _TO_JSON[field.form]) for field in _SHOWN if field.form in _TO_JSON]

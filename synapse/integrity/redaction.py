@@ -15,6 +15,7 @@ from synapse.errors import InvalidEntry, NotFound, StoreError
 from synapse.log.files import FilesLog
 from synapse.model.agents import OPERATOR
 from synapse.model.entry import Entry
+from synapse.model.entry_fields import FREE
 from synapse.model.records import Record, entry_of
 from synapse.model.results import Redacted
 from synapse.privacy.erase import erased, forms
@@ -75,8 +76,8 @@ def _purge(store: Store) -> None:
 
 def _stays(entry: Entry) -> tuple[str, ...]:
     """Return the fields of an entry that stay: they stand in the head of its line."""
-    names = ("topic", "tags", "evidence", "claim", "when")
-    return (*(name for name in names if getattr(entry, name)), *sorted(entry.more))
+    names = (name for name in ("tags", *FREE) if getattr(entry, name))
+    return (*names, *sorted(entry.more))
 
 
 def _repeats(store: Store, entry: Entry) -> tuple[tuple[str, ...], tuple[int, ...]]:

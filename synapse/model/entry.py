@@ -8,25 +8,17 @@ cold shell command a quarter of its time, and a page of fifty entries is built t
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import itemgetter
 
 from synapse.errors import InvalidEntry
 from synapse.model import namespace as ns
 from synapse.model.kinds import ENTRY, NO_MORE, More
 from synapse.model.kinds import is_id as is_id
-from synapse.system.typed import NamedTuple
+from synapse.system.typed import Any, NamedTuple
 
 PRIORITIES = ("critical", "important", "info")
 RANK = {name: rank for rank, name in enumerate(PRIORITIES)}
 SCOPES = ("public", "team", "private", "encrypted")
-# The optional texts of an entry: the key in its file, in the order of the file, and the field. What
-# checks, reads, writes and shows them goes by this table.
-TEXTS = {
-    "topic": "topic",
-    "authority": "claim",
-    "evidence": "evidence",
-    "when": "when",
-    "signature": "signature",
-}
 SEALED = frozenset(("private", "encrypted"))  # the scopes whose bodies are envelopes
 TRUST = ("unverified", "local", "keyed", "reviewed")
 NEVER = 2**62
@@ -122,6 +114,19 @@ class Entry(NamedTuple):
     def supersedes(self) -> str | tuple[str, ...] | None:
         """Return the id that this entry replaces; several when it settles a dispute."""
         return one_or_many(self.replaces)
+
+
+_SHARED = tuple(name for name in Draft._fields if name in Entry._fields)
+_shared_of = itemgetter(*map(Draft._fields.index, _SHARED))
+
+
+def stamp(draft: Draft, **fields: Any) -> Entry:
+    """Return the entry that a draft becomes, with these fields in place of its own or beside them.
+    `pii` stays behind: what is marked so is sealed, or refused.
+    """
+    values = dict(zip(_SHARED, _shared_of(draft), strict=True))
+    values.update(fields)
+    return Entry(**values)
 
 
 def one_or_many(values: tuple[str, ...]) -> str | tuple[str, ...] | None:

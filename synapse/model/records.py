@@ -12,6 +12,7 @@ from operator import itemgetter
 
 from synapse.errors import Conflict
 from synapse.model.entry import Entry, expiry
+from synapse.model.entry_fields import BY_NAME, LISTS
 from synapse.model.kinds import frozen
 from synapse.system.typed import Any, NamedTuple
 
@@ -194,9 +195,6 @@ def epoch_is(run: str, number: int) -> Guard:
 RESTING = ("ended", "waiting")  # states of a run in which nobody is at it
 
 
-RESTING = ("ended", "waiting")  # states of a run in which nobody is at it
-
-
 def fence(run: str, epoch: int, *, ended: bool = False) -> Guard:
     """Return a guard: this incarnation of the run is the current one, and it has not ended nor
     waits for an answer, unless it may (`ended`)."""
@@ -277,11 +275,11 @@ def touched_by(record: Record) -> list[str]:
 
 
 _DEFAULTS = Entry("", "", "", "", "", "", "")
-_DERIVED = frozenset(("id", "body", "seq", "at", "expires", "disputed", "archived"))
 # in the order of the line
-_STORED = tuple(name for name in Entry._fields if name not in _DERIVED)
-_STORED_NAMES = frozenset(_STORED)
-_LISTS = frozenset(("addressees", "tags", "related", "replaces", "derived_from"))
+_STORED = tuple(name for name in Entry._fields if BY_NAME[name].line)
+_READ: dict[str, Callable[[Any], Any] | None] = {
+    name: frozen if name == "more" else tuple if name in LISTS else None for name in _STORED
+}
 _stored_of = itemgetter(*map(Entry._fields.index, _STORED))
 _STORED_DEFAULTS = _stored_of(_DEFAULTS)
 
@@ -299,12 +297,9 @@ def entry_of(record: Record) -> Entry:
     fields = record.fields
     values: dict[str, Any] = {}
     for name, value in fields.items():
-        if name in _LISTS:
-            values[name] = tuple(value)
-        elif name == "more":
-            values[name] = frozen(value)
-        elif name in _STORED_NAMES:
-            values[name] = value
+        if name in _READ:
+            read = _READ[name]
+            values[name] = value if read is None else read(value)
     body = fields.get("body")
     if body is None and record.text is None:
         body = REDACTED

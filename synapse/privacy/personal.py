@@ -13,6 +13,7 @@ from operator import attrgetter
 
 from synapse.errors import InvalidEntry, PersonalData
 from synapse.model.entry import Draft, Entry, parse_ttl
+from synapse.model.entry_fields import FREE
 from synapse.privacy import secrets
 from synapse.privacy.personal_forms import CARD, FORMS, Form
 from synapse.privacy.secrets import apart, compiled
@@ -197,7 +198,7 @@ def is_in(draft: Draft, patterns: Mapping[str, str]) -> bool:
     return any(kinds_in(text, patterns) for _, text in texts_of(draft))
 
 
-_beside = attrgetter("topic", "evidence", "claim", "when", "tags", "more")
+_beside = attrgetter(*FREE, "tags", "more")
 
 
 def short_ttl(ttl: str | None) -> str:
@@ -215,7 +216,7 @@ def short_ttl(ttl: str | None) -> str:
 def texts_of(draft: Draft | Entry) -> Iterator[tuple[str, str]]:
     """Yield every text of a draft or an entry, with what it is: the body first."""
     yield "the body", draft.body
-    for name in ("topic", "evidence", "claim", "when"):
+    for name in FREE:
         if text := getattr(draft, name):
             yield f"the field {name}", text
     for tag in draft.tags:

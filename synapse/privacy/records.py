@@ -5,9 +5,11 @@ in. Both logs call `safe` for every record.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import attrgetter
 
 from synapse.model.agents import CONSOLIDATOR
 from synapse.model.entry import Entry
+from synapse.model.entry_fields import FREE
 from synapse.model.kinds import frozen
 from synapse.model.records import Record
 from synapse.privacy import personal, secrets
@@ -119,10 +121,13 @@ def _each(value: Any, change: Callable[[str], str]) -> Any:
     return value
 
 
+_free = attrgetter(*FREE)
+
+
 def masked_in(entry: Entry) -> list[str]:
     """Return the kinds of secret that an entry's texts name as masked."""
-    texts = (entry.body, entry.topic or "", entry.evidence or "", *entry.tags)
-    return secrets.kinds_in("\n".join((*texts, *strings(entry.more))))
+    texts = (entry.body, *filter(None, _free(entry)), *entry.tags, *strings(entry.more))
+    return secrets.kinds_in("\n".join(texts))
 
 
 def holds_secret(entry: Entry) -> bool:
@@ -143,10 +148,8 @@ def _masked(entry: Entry) -> Entry:
 
 
 def _changed(entry: Entry, change: Callable[[Any], Any]) -> Entry:
-    texts = {
-        name: _each(getattr(entry, name), change)
-        for name in ("body", "topic", "claim", "evidence", "when", "alias")
-    }
+    names = ("body", *FREE, "alias")
+    texts = {name: _each(getattr(entry, name), change) for name in names}
     extra = secrets.mask_deep(_plain(entry.more))
     return entry._replace(
         **texts, tags=tuple(_each(entry.tags, change)), more=frozen(_each(extra, change))
@@ -159,9 +162,8 @@ def _texts(record: Record) -> Iterator[str]:
     if entry is not None:
         if type(entry.body) is not Harmless:
             yield entry.body
-        for text in (entry.topic, entry.claim, entry.evidence, entry.when, *entry.tags):
-            if text:
-                yield text
+        yield from filter(None, _free(entry))
+        yield from entry.tags
         if entry.more:
             yield from strings(entry.more)
     if record.text is not None:

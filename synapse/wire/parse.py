@@ -6,12 +6,13 @@ by the client.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from synapse.model.agents import Agent, Skill
 from synapse.model.clock import micros
 from synapse.model.entry import NEVER, PRIORITIES, Entry
-from synapse.model.kinds import NO_MORE, frozen
+from synapse.model.entry_fields import FIELDS
+from synapse.model.kinds import frozen
 from synapse.model.message import Mark, Message, Thread
 from synapse.model.results import Event, Fate, Hit, Hits, Page, UnreadPage
 from synapse.system.typed import TYPE_CHECKING, Any, T
@@ -21,22 +22,16 @@ if TYPE_CHECKING:
     from synapse.view.view import View
 
 Form = Mapping[str, Any]
-_TUPLES = ("tags", "related", "derived_from", "disputed")
-_RENAMED = {"from", "to", "supersedes", "received", "expires", "more"}
 
 
 def entry(form: Form) -> Entry:
     """Return the entry of a form that `codec.entry_json` made."""
-    plain = {name: form[name] for name in Entry._fields if name in form and name not in _RENAMED}
-    expires = form["expires"]
     return Entry(
-        **plain | {name: tuple(form[name]) for name in _TUPLES},
-        author=form["from"],
-        addressees=_several(form["to"]),
-        replaces=_several(form["supersedes"]),
-        at=micros(form["received"]),
-        expires=NEVER if expires is None else micros(expires),
-        more=frozen(form["more"]) or NO_MORE,
+        **{
+            name: form[wire] if read is None else read(form[wire])
+            for wire, name, read in _FIELDS
+            if wire in form
+        }
     )
 
 
@@ -162,3 +157,24 @@ def fields(kind: type[T], form: Form) -> T:
 def _several(value: str | Sequence[str] | None) -> tuple[str, ...]:
     """Return one name or several, as an entry has them."""
     return () if value is None else (value,) if isinstance(value, str) else tuple(value)
+
+
+def _end(moment: str | None) -> int:
+    return NEVER if moment is None else micros(moment)
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "names": _several,
+    "one or more ids": _several,
+    "words": tuple,
+    "ids": tuple,
+    "list": tuple,
+    "moment": micros,
+    "end": _end,
+    "more": frozen,
+}
+_FIELDS = [
+    (field.wire, field.name, _READERS.get(field.form))
+    for field in FIELDS
+    if field.name in Entry._fields
+]

@@ -17,7 +17,8 @@ from synapse.history import sentences, timeline
 from synapse.index.questions import containment
 from synapse.knowledge import provenance, recall
 from synapse.model.agents import CONSOLIDATOR, Agent
-from synapse.model.entry import Entry
+from synapse.model.entry import Draft, Entry
+from synapse.model.entry_fields import FREE
 from synapse.model.records import Record
 from synapse.testing import FrozenClock
 from synapse.tools.functions import read as read_tool
@@ -113,6 +114,16 @@ def test_what_was_made_of_a_poisoned_entry_is_shown_nowhere(tmp_path):
     assert mem.digest() == digest
     assert mem.verify().ok
     mem.close()
+
+
+def test_no_text_of_a_poisoned_entry_is_given_by_its_id():
+    mem, _ = workspace()
+    texts = dict.fromkeys(FREE, WORD) | {"when": f"run {WORD}"}
+    draft = Draft(WORD, "api/x", "eng", tags=(WORD,), **texts)
+    entry = mem.as_agent("eng").write(draft)
+    assert repr(mem.as_agent("cto").get(entry.id)).count(WORD) == len(FREE) + 2
+    containing.taint(mem.as_agent("operator").access, entry.id, "it was forged")
+    assert WORD not in repr(mem.as_agent("cto").get(entry.id))
 
 
 @pytest.mark.parametrize("way", ["untaint", "undo"])

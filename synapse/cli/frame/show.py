@@ -10,7 +10,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 
-from synapse.model.entry import TEXTS, Entry
+from synapse.model.entry import Entry
+from synapse.model.entry_fields import DETAILS
 from synapse.model.kinds import ENTRY
 from synapse.model.namespace import is_component
 from synapse.system.quoting import clean as clean
@@ -80,9 +81,9 @@ def details(entry: Entry) -> str:
         ("related", ", ".join(entry.related)),
         ("scope", entry.scope if entry.scope != "public" else ""),
     ]
-    before = ["topic", "claim", "signature"]
-    before += [] if entry.kind == ENTRY else ["when"]
-    pairs += [(name, getattr(entry, field)) for name, field in TEXTS.items() if field not in before]
+    # of mail and knowledge `when` is the time that an old file had
+    shown = (name for name in DETAILS if name != "when" or entry.kind == ENTRY)
+    pairs += [(name, getattr(entry, name)) for name in shown]
     return one_line("; ".join(f"{name} {value}" for name, value in pairs if value))
 
 

@@ -13,7 +13,6 @@ from synapse.model import kinds
 from synapse.model.entry import (
     NEVER,
     PRIORITIES,
-    TEXTS,
     TRUST,
     Draft,
     Entry,
@@ -21,6 +20,7 @@ from synapse.model.entry import (
     expiry,
     parse_ttl,
 )
+from synapse.model.entry_fields import TEXTS
 from synapse.model.records import canonical_body
 from synapse.model.settings import Settings
 from tests.examples import examples
