@@ -13,9 +13,9 @@ from orchestrator.plugin.facts.event import Event, Reply
 from orchestrator.plugin.hooks.addresses import is_public
 from orchestrator.plugin.hooks.changes import Changes
 from orchestrator.plugin.hooks.context import Context
-from orchestrator.plugin.hooks.reads import beside_read, note_reads
+from orchestrator.plugin.hooks.reads import beside_read
 from orchestrator.plugin.sessions.runs import ClientRuns
-from orchestrator.plugin.sessions.state import LONGEST, Worker
+from orchestrator.plugin.sessions.state import LONGEST, Seen, Worker
 from orchestrator.plugin.sessions.tasks import tasks_of
 from orchestrator.runs.files.lease import lives
 from orchestrator.runs.intent import ALIKE, similar
@@ -55,7 +55,7 @@ class CallChecks:
             return reply
         results = dict(self._got(worker, event))
         lines, entries = [*results], [*results.values()]
-        lines += beside_read(worker, event, self.store.clock())
+        lines += beside_read(self.changes, worker, event, self.store.clock())
         entries += self._concerning(worker, event)
         if event.kind == "spawn":
             for line, entry in self._alike(worker, event):
@@ -140,13 +140,13 @@ class CallChecks:
         """Yield the entries about a file since the worker last had to do with it. What a run wrote
         of a change that the worker was told is no news.
         """
-        digest, cursor = worker.files.get(file.key, ("", 0))
+        seen = worker.files.get(file.key, Seen())
         with self.store.snapshot() as snap:
-            worker.files[file.key] = [digest, snap.cursor]
+            worker.files[file.key] = seen._replace(cursor=snap.cursor)
         _, known_run = worker.changes.get(file.key, (0, None))
         for entry in self._search(worker, os.path.basename(file.path)):
             is_known = entry.priority == "info" and entry.run == known_run
-            if entry.seq <= cursor or (is_known and known_run):
+            if entry.seq <= seen.cursor or (is_known and known_run):
                 continue
             is_own = entry.seq > worker.forgot and self.changes.is_own(worker, entry.run)
             if is_named(_text(entry), file) and not is_own:
@@ -168,8 +168,7 @@ class CallChecks:
     # -- after a call ------------------------------------------------------------------------------
 
     def after(self, worker: Worker, event: Event) -> None:
-        """Keep what a call gave that is the same for everybody, and which files were read."""
-        note_reads(worker, event, self.store.clock())
+        """Keep what a call gave that is the same for everybody."""
         if _is_for_all(event) and event.result.strip():
             once = f"{worker.run}/{event.call or _act(event).key}"
             agent_memory, look = self.workers.agent_memory(worker), Look(files={})

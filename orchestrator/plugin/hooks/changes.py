@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from orchestrator.plugin.facts.event import Event
 from orchestrator.plugin.hooks.diff import Diff, is_compound, names_in, of_edit
+from orchestrator.plugin.hooks.look import Look, has_changed, look
 from orchestrator.plugin.sessions.runs import ClientRuns
 from orchestrator.plugin.sessions.state import MAIN, Worker
 from orchestrator.runs import changes
@@ -26,14 +27,15 @@ from synapse.index.full_text.search import holding
 from synapse.model import namespace as ns
 from synapse.model.entry import SECOND, Entry
 from synapse.privacy.secrets import mask
-from synapse.system.digest import sha256
 from synapse.system.pattern import later
-from synapse.system.plain_files import read_file
 from synapse.system.quoting import escaped, inline, prefixed
 from synapse.system.tree_file import TreeFile, is_named, locate
 from synapse.view.block import BODY, WHOLE, Block
 
-LARGEST = 1 << 20  # bytes of a file that is looked into
+SETTLED = 2.0  # seconds in which the record of a change is written
+LISTED = 8  # files that are named in one line
+ALSO = "also changed, of the files that you know"
+OUTSIDE = "changed since you read them, by no edit of a session"
 AT_ONCE = 4  # files whose changes are told before or behind one call
 NAMES = 3  # renamed or missing names of one change that are told
 LONGEST_PATH = 120
@@ -72,11 +74,11 @@ class Changes:
 
     # -- what is told ------------------------------------------------------------------------------
 
-    def news(self, worker: Worker, call: str | None = None) -> list[Block]:
+    def news(self, worker: Worker, call: str | None = None, kind: str = "") -> list[Block]:
         """Return what was changed in files that the worker has seen, since it was last told. `call`
-        is the one that has just ended.
+        is the one that has just ended, and of this `kind`.
         """
-        digests = self.settle(worker, call)
+        own = self.settle(worker, call)
         trees = {key.partition(" ")[0] for key in worker.files}
         with self.store.snapshot() as snap:
             cursor = snap.cursor
@@ -88,8 +90,27 @@ class Changes:
             ]
         worker.looked = cursor
         blocks = self._tell(worker, candidates)
-        worker.see(digests)
-        return blocks
+        for key, found in own.items():
+            worker.see(key, found.digest, found.status)
+        known = {change.file: change.sha for change in candidates}
+        settled = 0.0 if kind == "run" else SETTLED
+        return blocks + _listed(OUTSIDE, self._outside(worker, known, settled))
+
+    def _outside(self, worker: Worker, known: Mapping[str, str], settled: float) -> list[str]:
+        """Return the files that are not as the worker read them, by none of the changes that are
+        `known`: a person's, or those of a program that named no file. What was written less than
+        `settled` seconds ago waits: its record may be on the way.
+        """
+        paths = list[str]()
+        for key, seen in list(worker.files.items()):
+            path = self.file_of(key).full
+            if seen.watched and (key in known or has_changed(path, seen.status, settled)):
+                found = look(path)
+                worker.see(key, found.digest, found.status)
+                if found.digest not in (seen.digest, known.get(key)):
+                    worker.files[key] = worker.files[key]._replace(watched=False)
+                    paths.append(f"{key.partition(' ')[2]}{'' if found.digest else ' (gone)'}")
+        return paths[::-1]
 
     def before(self, worker: Worker, event: Event) -> list[Block]:
         """Return what a worker has to know before a call, and note how the call finds the files."""
@@ -121,7 +142,7 @@ class Changes:
 
     def _is_missing(self, change: Change, names: set[str]) -> bool:
         """Tell whether the changed file is still without one of these names."""
-        return bool(names and names - names_in(look(self._file(change).full)[1]))
+        return bool(names and names - names_in(look(self.file_of(change.file).full).text))
 
     def _tell(self, worker: Worker, candidates: Sequence[Change]) -> list[Block]:
         """Return the changes as text, those of one file together, without what the worker knows."""
@@ -134,18 +155,18 @@ class Changes:
         for changed in sorted(by_file.values(), key=lambda group: -group[-1].seq):
             last = changed[-1]
             worker.note_change(last.file, last.seq, last.run)
-            digest, text = look(self._file(last).full)
+            found = look(self.file_of(last.file).full)
             if last.file in worker.files:
-                if worker.files[last.file][0] == digest:
+                if worker.files[last.file].digest == found.digest:
                     continue  # it is as the worker saw it
-                worker.see({last.file: digest})
+                worker.see(last.file, found.digest, found.status)
             if len(blocks) == AT_ONCE:
                 unlisted.append(last)
                 continue
-            blocks.append(self._block(worker, changed, names_in(text)))
+            blocks.append(self._block(worker, changed, names_in(found.text)))
             for run in {change.run for change in changed}:
                 self.workers.pass_doubts(run, worker.run)
-        return [*blocks, _count(unlisted)] if unlisted else blocks
+        return blocks + _listed(ALSO, [change.path for change in unlisted])
 
     def _is_news(self, worker: Worker, change: Change) -> bool:
         """Tell whether a change is for the worker to know: another conversation made it, none that
@@ -168,8 +189,10 @@ class Changes:
         key = next(key for key, peer in session.workers.items() if peer is worker)
         return key == MAIN or fields.get("conversation") == key
 
-    def _file(self, change: Change) -> TreeFile:
-        return TreeFile(self.workers.session.trees.get(change.tree, ""), change.path)
+    def file_of(self, key: str) -> TreeFile:
+        """Return the file that a key stands for."""
+        tree, _, path = key.partition(" ")
+        return TreeFile(self.workers.session.trees.get(tree, ""), path)
 
     def _block(self, worker: Worker, changed: Sequence[Change], present: set[str]) -> Block:
         """Return what is told of the changes of one file, the last of them by its words."""
@@ -194,7 +217,7 @@ class Changes:
         not.
         """
         agent, now = self.workers.reader(worker), self.store.clock()
-        file = self._file(change)
+        file = self.file_of(change.file)
         with self.store.snapshot(words=True) as snap:
             name = os.path.basename(change.path)
             entries = holding(snap, agent, name, now, ENTRIES)
@@ -216,15 +239,15 @@ class Changes:
             return
         marks: dict[str, Any] = {}
         for path, file in self._files(event):
-            digest, text = look(file.full)
+            found = look(file.full)
             edits = [edit for edit in event.edits if edit.path == path]
-            diffs = [of_edit(text, edit.old, edit.new) for edit in edits]
+            diffs = [of_edit(found.text, edit.old, edit.new) for edit in edits]
             if event.kind == "run":
-                diffs = diffs or [_of_command(_command(event), text)]
-            mark = {"digest": digest, "looked": worker.looked, "diffs": diffs}
+                diffs = diffs or [_of_command(_command(event), found.text)]
+            mark = {"digest": found.digest, "looked": worker.looked, "diffs": diffs}
             marks[file.key] = mark | {"run": event.kind == "run"}
             if file.key not in worker.files:
-                worker.see({file.key: digest})
+                worker.see(file.key, found.digest, found.status)
         worker.marks[event.call or ""] = marks
         for call in list(worker.marks)[:-MARKS]:
             del worker.marks[call]
@@ -233,47 +256,52 @@ class Changes:
         """Record what a call changed, note what the worker has seen, and return what others changed
         meanwhile.
         """
-        if event.kind == "read":
+        is_read = event.kind == "read"
+        if is_read:
             self.see(worker, event)  # it has what others changed until now
-        blocks = self.news(worker, event.call or "")
+        blocks = self.news(worker, event.call or "", event.kind)
         worker.marks.pop(event.call or "", None)
-        self.see(worker, event)
+        if not is_read:
+            self.see(worker, event)
         return blocks
 
     def see(self, worker: Worker, event: Event) -> None:
-        """Note how the files look that an event shows a worker."""
-        worker.see({file.key: look(file.full)[0] for _, file in self._files(event)})
+        """Note how the files look that an event shows a worker, and those that it read or wrote."""
+        read = self.store.clock() if event.kind in ("read", "edit") else 0
+        for _, file in self._files(event):
+            found = look(file.full)
+            worker.see(file.key, found.digest, found.status, read)
 
-    def settle(self, worker: Worker, ended: str | None = None) -> dict[str, str]:
+    def settle(self, worker: Worker, ended: str | None = None) -> dict[str, Look]:
         """Record what the worker's calls changed, and return how these files look now. Not every
         client says when a call has ended: one whose file has changed is over, unless somebody else
         changed it.
         """
-        digests = dict[str, str]()
+        looks = dict[str, Look]()
         for call, marks in worker.marks.items():
             for key, mark in list(marks.items()):
-                tree, _, path = key.partition(" ")
-                file = TreeFile(self.workers.session.trees.get(tree, ""), path)
-                digest, text = look(file.full)
-                if digest == mark["digest"]:
+                file = self.file_of(key)
+                found = look(file.full)
+                if found.digest == mark["digest"]:
                     continue
                 is_edit = call == ended and not mark.get("run")
-                if not is_edit and self._is_known(file, mark, digest):
-                    mark |= {"digest": digest, "looked": worker.looked}
+                if not is_edit and self._is_known(file, mark, found.digest):
+                    mark |= {"digest": found.digest, "looked": worker.looked}
                     continue
                 del marks[key]
-                digests[key] = digest
-                self._record(worker, call, file, _sum(mark["diffs"], text), digest)
-        return digests
+                looks[key] = found
+                self._record(worker, call, file, _sum(mark["diffs"], found.text), found.digest)
+        return looks
 
     def finish(self, worker: Worker) -> int:
         """Record what calls changed whose end no event told, at the end of a turn; return how many
         files that were.
         """
-        digests = self.settle(worker)
-        worker.see(digests)
+        looks = self.settle(worker)
+        for key, found in looks.items():
+            worker.see(key, found.digest, found.status)
         worker.marks = {}
-        return len(digests)
+        return len(looks)
 
     def _is_known(self, file: TreeFile, mark: dict[str, Any], digest: str) -> bool:
         """Tell whether another one's change left a file as it is, while a command ran that names
@@ -325,20 +353,6 @@ def _sum(diffs: Sequence[Sequence[Any]], text: str) -> Diff:
     return Diff(next(filter(None, heads), ""), tuple(missing), tuple(pairs))
 
 
-def look(path: str) -> tuple[str, str]:
-    """Return the digest of a file and its text; of a large one no text, and in place of the digest
-    its size and time, with a space between them. Both are empty where there is none.
-    """
-    try:
-        status = os.stat(path)
-        if status.st_size > LARGEST:
-            return f"{status.st_size} {status.st_mtime_ns}", ""
-        raw = read_file(path, LARGEST)
-    except (OSError, ValueError):
-        return "", ""
-    return sha256(raw)[:16], raw.decode("utf-8", "replace")
-
-
 def _command(event: Event) -> str:
     """Return the command that a call runs, or the pattern that it looks for."""
     values = event.arguments.values()
@@ -383,8 +397,9 @@ def path_end(path: str) -> str:
     return text if len(text) <= LONGEST_PATH else f"…{text[-LONGEST_PATH:]}"
 
 
-def _count(unlisted: Sequence[Change]) -> Block:
-    """Return one line for the changes that there was no room for."""
-    paths = ", ".join(path_end(change.path) for change in unlisted[:8])
-    suffix = f" and {len(unlisted) - 8} more" if len(unlisted) > 8 else ""
-    return Block(f"- also changed, of the files that you know: {paths}{suffix}\n", WHOLE)
+def _listed(what: str, paths: Sequence[str]) -> list[Block]:
+    """Return one line for files of which no more is told; none where there are none."""
+    if not paths:
+        return []
+    rest = f" and {len(paths) - LISTED} more" if len(paths) > LISTED else ""
+    return [Block(f"- {what}: {', '.join(map(path_end, paths[:LISTED]))}{rest}\n", WHOLE)]

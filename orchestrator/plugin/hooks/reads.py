@@ -1,5 +1,4 @@
-"""The files that a conversation has read: which of them are unchanged since, after its context was
-emptied and it knows them by a summary alone.
+"""The files that a conversation read before its context was emptied, and that are unchanged since.
 
 Told when it goes on, before it reads them all again, and beside its next read of each. Called by
 `respond` and `call_checks`.
@@ -11,8 +10,9 @@ import os
 from collections.abc import Iterator
 
 from orchestrator.plugin.facts.event import Event
-from orchestrator.plugin.hooks.changes import look, path_end
-from orchestrator.plugin.sessions.state import Worker
+from orchestrator.plugin.hooks.changes import Changes, path_end
+from orchestrator.plugin.hooks.look import Look, look
+from orchestrator.plugin.sessions.state import Seen, Worker
 from orchestrator.runs.repeats import age
 
 LISTED = 12  # files that are named when a conversation goes on
@@ -23,60 +23,37 @@ UNCHANGED = (
 )
 
 
-def note_reads(worker: Worker, event: Event, now: int) -> None:
-    """Remember how the files of a call look that the worker has now read or edited."""
-    if event.kind not in ("read", "edit"):
-        return
-    for path in _paths(event):
-        worker.forgotten.pop(path, None)
-        if digest := _look(path)[0]:
-            worker.reads.pop(path, None)
-            worker.reads[path] = [digest, now]
-    worker.trim_reads()
-
-
-def unchanged_files(worker: Worker, event: Event, now: int) -> str:
+def unchanged_files(changes: Changes, worker: Worker, event: Event, now: int) -> str:
     """Return the line for a conversation that goes on: which files it need not read again."""
     listed: list[str] = []
     oldest = now
-    for path, (digest, at) in reversed(worker.forgotten.items()):
-        current, lines = _look(path)
-        if current == digest and len(listed) < LISTED:
-            size = f"{lines:,} line{'s' * (lines != 1)}"
-            listed.append(f"{_shown(path, event)} ({size})")
-            oldest = min(oldest, at)
+    for key, seen in reversed(worker.files.items()):
+        path = changes.file_of(key).full
+        found = look(path) if seen.forgotten and len(listed) < LISTED else Look()
+        if _is_same(seen, found):
+            listed.append(f"{_shown(path, event)} ({found.lines:,} line{'s' * (found.lines != 1)})")
+            oldest = min(oldest, seen.read)
     if not listed:
         return ""
     return UNCHANGED.format(age=age(now - oldest), files=", ".join(listed))
 
 
-def beside_read(worker: Worker, event: Event, now: int) -> Iterator[str]:
+def beside_read(changes: Changes, worker: Worker, event: Event, now: int) -> Iterator[str]:
     """Yield for each file of a read whether it is as the worker read it before its context was
     emptied; once.
     """
-    if event.kind != "read":
-        return
-    for path in _paths(event):
-        digest, at = worker.forgotten.pop(path, ("", 0))
-        current = _look(path)[0] if digest else ""
-        if current:
-            how = "unchanged" if current == digest else "changed"
-            yield f"{_shown(path, event)} is {how} since you read it {age(now - at)} ago."
+    for subject in event.subjects if event.kind == "read" else ():
+        file = changes.locate(subject, event)
+        seen = worker.files.get(file.key, Seen())
+        if seen.forgotten and _is_same(seen, look(file.full)):
+            worker.files[file.key] = seen._replace(forgotten=False)
+            path = _shown(file.full, event)
+            yield f"{path} is unchanged since you read it {age(now - seen.read)} ago."
 
 
-def _paths(event: Event) -> Iterator[str]:
-    """Yield the files of a call, without links."""
-    for path in event.subjects:
-        yield os.path.realpath(os.path.join(event.cwd, os.path.expanduser(path)))
-
-
-def _look(path: str) -> tuple[str, int]:
-    """Return the digest of a file and its lines; an empty one where there is none, or it is too
-    large to be looked into."""
-    digest, text = look(path)
-    if not digest or " " in digest:
-        return "", 0
-    return digest, text.count("\n") + (not text.endswith("\n"))
+def _is_same(seen: Seen, found: Look) -> bool:
+    """Tell whether a file is as it was, by its whole text: a large one may not be."""
+    return found.digest == seen.digest != "" and " " not in found.digest
 
 
 def _shown(path: str, event: Event) -> str:

@@ -139,7 +139,7 @@ class _Answer:
         agent = self.workers.reader(worker)
         agent_memory = self.workers.agent_memory(worker)
         self.workers.note_written(worker)
-        files = unchanged_files(worker, self.event, self.workers.store.clock())
+        files = unchanged_files(self.changes, worker, self.event, self.workers.store.clock())
         room = self.event_facts.cap - self.facts.length(files) - bool(files)
         opening = self.context.opening(
             agent, agent_memory, text, room, worker.seen, parts or self.facts.parts

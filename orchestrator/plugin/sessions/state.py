@@ -10,9 +10,9 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from synapse.errors import StoreBusy, StoreError
 from synapse.privacy.secrets import mask_json
@@ -31,6 +31,21 @@ ENDED = 50  # sub-agents at their end that are remembered of a session
 STALE = 7 * 86_400  # seconds after which the file of a session that nobody touched goes
 
 
+class Seen(NamedTuple):
+    """How a conversation last saw a file: its digest, its status on the disk, and when it read or
+    wrote it as it is now, else 0. `forgotten`: its context was emptied since. `watched`: it was
+    read, and no change without an author was told since. `cursor` is the place in the log up
+    to which entries about the file were looked for.
+    """
+
+    digest: str = ""
+    status: str = ""
+    read: int = 0
+    forgotten: bool = False
+    watched: bool = False
+    cursor: int = 0
+
+
 class Worker:
     """One conversation of a session, main or a sub-agent's: its run, and what it was given. `due`
     are entries that it is to be told and was not yet; `told` are keys of what it was told once;
@@ -38,11 +53,9 @@ class Worker:
     texts that the event they were for could not take; `forgot` is the place in the log up to which
     it has forgotten what it wrote; `acts` counts what it did since it last ended a turn; `does` and
     `said` are its last call and its last message. `files` are those that it has seen, by their
-    keys, each with its digest and the place in the log up to which entries about it were looked
-    for; `looked` is the place up to which changes were. `changes` are the newest ones that it was
-    told of, by file, with their runs; `marks` are the files that its calls may change.
-    `reads` are the files that it read or edited, with their digests and times, `forgotten` those
-    from before its context was emptied.
+    keys; `looked` is the place in the log up to which changes of them were looked for. `changes`
+    are the newest ones that it was told of, by file, with their runs; `marks` are the files that
+    its calls may change.
     """
 
     def __init__(
@@ -57,13 +70,11 @@ class Worker:
         self.seen: list[str] = []
         self.due: list[str] = []
         self.told: list[str] = []
-        self.reads: dict[str, list[Any]] = {}
-        self.forgotten: dict[str, list[Any]] = {}
         self.about: list[str] = []
         self.done: list[list[str]] = []
         self.busy = False  # whether it is in the middle of a turn
         self.later: list[str] = []
-        self.files: dict[str, list[Any]] = {}
+        self.files: dict[str, Seen] = {}
         self.looked = cursor
         self.changes: dict[str, list[Any]] = {}
         self.marks: dict[str, Any] = {}
@@ -95,8 +106,10 @@ class Worker:
     def forget(self, cursor: int) -> None:
         """Forget what it was shown and wrote up to a place in the log: its context was emptied."""
         self.forgot, self.seen, self.told, self.changes = cursor, [], [], {}
-        self.forgotten, self.reads = {**self.forgotten, **self.reads}, {}
-        self.files = {key: [digest, 0] for key, (digest, _) in self.files.items()}
+        self.files = {
+            key: seen._replace(forgotten=seen.read > 0, cursor=0)
+            for key, seen in self.files.items()
+        }
 
     def note_change(self, file: str, place: int, run: str) -> None:
         """Remember up to which change of a file this worker was told, and whose that is."""
@@ -105,18 +118,16 @@ class Worker:
         for old in list(self.changes)[:-FILES]:
             del self.changes[old]
 
-    def see(self, digests: Mapping[str, str]) -> None:
-        """Remember how files look now, the newest of them."""
-        for key, digest in digests.items():
-            _, cursor = self.files.pop(key, ("", 0))
-            self.files[key] = [digest, cursor]
+    def see(self, key: str, digest: str, status: str, read: int = 0) -> None:
+        """Remember how a file looks now, and when it was read if it was; of all the newest."""
+        seen = self.files.pop(key, Seen())
+        if not read and seen.digest == digest:
+            self.files[key] = seen._replace(status=status)
+        else:
+            watched = read > 0 or seen.watched
+            self.files[key] = Seen(digest, status, read, False, watched, seen.cursor)
         for old in list(self.files)[:-FILES]:
             del self.files[old]
-
-    def trim_reads(self) -> None:
-        """Keep of the files that it read the newest."""
-        for path in [*self.reads][:-FILES]:
-            del self.reads[path]
 
 
 class ClientSession:
@@ -221,6 +232,8 @@ def load(path: str) -> ClientSession | None:
             key: _fill(Worker(fields["agent"], fields["run"], fields["epoch"]), fields)
             for key, fields in workers
         }
+        for worker in session.workers.values():
+            worker.files = {key: Seen(*values) for key, values in worker.files.items()}
         return session
     except (OSError, ValueError, TypeError, AttributeError, KeyError):
         return None

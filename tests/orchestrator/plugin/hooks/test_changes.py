@@ -10,13 +10,14 @@ import pytest
 
 from orchestrator.plugin.facts import load
 from orchestrator.plugin.hooks.answer import answer
-from orchestrator.plugin.hooks.changes import Changes
+from orchestrator.plugin.hooks.changes import OUTSIDE, Changes
 from orchestrator.plugin.sessions import state
 from synapse.model.records import Record
 from synapse.system.tree_file import TreeFile, locate
 from tests.orchestrator.plugin.conftest import Client, context, denied
 
 NAMED = re.compile(r"^- \S+(?: and \S+)* changed (\S+) ", re.MULTILINE)
+LISTED = re.compile(rf"^- {OUTSIDE}: (.*)$", re.MULTILINE)
 DB = "def connect():\n    return 1\n\n\ndef fetch_all(conn):\n    return conn.rows()\n"
 USERS = "from src.db import fetch_all\n\nprint(fetch_all(None))\n"
 RENAMED = ("def fetch_all(conn):", "def fetch_page(conn, page=0):")
@@ -481,25 +482,38 @@ def test_an_entry_is_told_of_the_file_that_it_names(sessions, memory, said, read
 
 class Account:
     """What each conversation has to be told, by a model of its own: the files that it had to do
-    with and whose text is another one than when it last saw or was told of it.
+    with and whose text is another one than when it last saw or was told of it: by an edit, or,
+    where it was told of no such thing since it read the file, by a person.
     """
 
     def __init__(self, names):
         self.texts = dict.fromkeys(names, 0)
         self.before = dict.fromkeys(names, 0)
         self.known = [{}, {}, {}]
+        self.read = [set(), set(), set()]
+        self.edited = [set(), set(), set()]
 
     def due(self, who):
-        known = self.known[who]
-        due = {name for name in known if known[name] != self.texts[name]}
-        for name in due:
-            known[name] = self.texts[name]
+        known, read, edited = self.known[who], self.read[who], self.edited[who]
+        due = {
+            name for name in read | edited if known.get(name, self.texts[name]) != self.texts[name]
+        }
+        read -= due - edited
+        known |= {name: self.texts[name] for name in due}
+        edited.clear()
         return due
+
+    def change(self, name, text):
+        self.before[name], self.texts[name] = self.texts[name], text
+
+    def saw(self, who, name):
+        self.known[who][name] = self.texts[name]
+        self.read[who].add(name)
 
 
 def play(memory, seed):
     """Play 45 requests of three sessions, one of them in a folder below, on files of which some are
-    shared, with failing edits, re-reads, commands and prompts in between. Return the notices that
+    shared, with failing edits, re-reads, commands, prompts and a person's edits in between. Return the notices that
     were given, and those that were false or missing.
     """
     folder = os.path.dirname(memory.store.root)
@@ -517,8 +531,13 @@ def play(memory, seed):
         who = chance.randrange(3)
         session, known = team[who], account.known[who]
         name = chance.choice(shared + own[who])
-        acts = ["read", "read", "edit", "edit", "back", "fail", "bash", "prompt"]
+        acts = ["read", "read", "edit", "edit", "back", "fail", "bash", "prompt", "save"]
         act = chance.choice(acts)
+        if act == "save":  # a person does, who is no session
+            path = os.path.join(folder, name)
+            put(path, f"value = {turn + 1}\n")
+            os.utime(path, (0, turn))
+            account.change(name, turn + 1)
         due, first = account.due(who), name not in known
         if act == "read":
             given = session.read(name)
@@ -526,14 +545,17 @@ def play(memory, seed):
             value = account.texts[name]
             new = turn + 1 if act == "edit" else account.before[name]
             given = session.edit(name, f"value = {value}\n", f"value = {new}\n")
-            account.before[name], account.texts[name] = value, new
+            account.change(name, new)
+            for other in {0, 1, 2} - {who}:
+                account.edited[other].add(name)
         elif act == "fail":
             given = session.edit(name, "no such text", "x")
         else:
             given = session.bash("ls") if act == "bash" else session.prompt()
         if act in ("read", "edit", "back", "fail"):
-            known[name] = account.texts[name]
+            account.saw(who, name)
         found = NAMED.findall(given)
+        found += [path for line in LISTED.findall(given) for path in line.split(", ")]
         notices += found
         # who edits a file for the first time may be told who did so before
         also = {name} if first and act in ("edit", "back", "fail") else set()
@@ -558,7 +580,7 @@ ERRORS = {
     "it is told again": ("note_change", forget_the_place),
     "how a file looked is forgotten": (
         "see",
-        lambda worker, digests: worker.files.update({key: ["", 0] for key in digests}),
+        lambda worker, key, *_: worker.files.update({key: state.Seen()}),
     ),
 }
 
@@ -576,7 +598,9 @@ POLICIES = {
     ),
     "the name alone": ("locate", lambda self, path, event: TreeFile("", os.path.basename(path))),
     "its own are told": ("is_own", lambda self, worker, run: False),
-    "nobody is told": ("news", lambda self, worker, call=None: []),
+    "nobody is told": ("news", lambda self, worker, *_: []),
+    "what nobody edited is not told": ("_outside", lambda self, *_: []),
+    "what another edited is nobody's": ("_tell", lambda self, worker, candidates: []),
 }
 
 
