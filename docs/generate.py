@@ -236,15 +236,15 @@ def routes() -> Iterator[str]:
     from synapse.server.routes import health, hooks
 
     tables: dict[str, list[tuple[str, ...]]] = {}
-    for part in (*NOUNS, hooks, health):
-        prefix = "" if part is health else "/v1"
-        for route in part.router.routes:
+    for router in (*NOUNS, hooks.router, health.router):
+        prefix = "" if router is health.router else "/v1"
+        for route in router.routes:
             assert isinstance(route, APIRoute | APIWebSocketRoute)
-            keyed = "once" in getattr(route.endpoint, "__annotations__", {})
+            keyed = "Idempotency-Key" in [each.alias for each in route.dependant.header_params]
             said = " ".join(cleandoc(route.endpoint.__doc__ or "").split())
             how = sorted(route.methods) if isinstance(route, APIRoute) else ["WebSocket"]
             place = f"`{' '.join(how)} {prefix}{route.path}`"
-            tag = str(part.router.tags[0])
+            tag = str(router.tags[0])
             tables.setdefault(tag, []).append((place, said, "key" if keyed else ""))
     for tag, cells in tables.items():
         yield from ("", f"## {tag.capitalize()}", "")

@@ -32,6 +32,10 @@ class Session:
         self.transport.close()
 
     @property
+    def session(self) -> Session:
+        return self
+
+    @property
     def id(self) -> str:
         """Return the agent of the token."""
         if self._id is None:

@@ -36,13 +36,13 @@ from synapse.server.routes import (
     health,
     history,
     hooks,
-    knowledge,
     mail,
     operators,
     rulings,
     search,
     threads,
 )
+from synapse.server.routes.acts import router_of
 from synapse.server.stream import routes as stream
 from synapse.server.stream.hub import Hub
 from synapse.system.extras import added
@@ -52,19 +52,19 @@ from synapse.webhooks.sender import keep_sending
 
 GROUP = "synapse.server"
 NOUNS = (
-    entries,
-    rulings,
-    briefings,
-    search,
-    claims,
-    blockers,
-    mail,
-    threads,
-    knowledge,
-    agents,
-    history,
-    operators,
-    stream,
+    entries.router,
+    rulings.router,
+    briefings.router,
+    search.router,
+    claims.router,
+    blockers.router,
+    mail.router,
+    threads.router,
+    router_of("knowledge", 404, 409),
+    agents.router,
+    history.router,
+    operators.router,
+    stream.router,
 )
 Extension = Callable[[FastAPI], None]
 
@@ -108,12 +108,9 @@ def build(serving: Serving, extensions: Iterable[Extension] | None = None) -> Fa
     app.add_middleware(Limited, limits=serving.limits, refused=measures.limited.inc)
     app.add_middleware(Origins, names=serving.names)
     app.add_middleware(Measured, measures=measures)
-    for part in NOUNS:
+    for router in NOUNS:
         app.include_router(
-            part.router,
-            prefix="/v1",
-            dependencies=[Authenticated],
-            responses=problems.responses(401),
+            router, prefix="/v1", dependencies=[Authenticated], responses=problems.responses(401)
         )
     app.include_router(hooks.router, prefix="/v1")
     app.include_router(health.router)

@@ -67,6 +67,14 @@ def checked(thing: T) -> T:
     return thing
 
 
+def check_values(annotations: Mapping[str, str], values: Mapping[str, Any]) -> None:
+    """Refuse an argument of another type than its annotation says."""
+    for name, value in values.items():
+        check = _argument_check(name, annotations[name])
+        if not check(value):
+            raise refused(name, value, annotations[name])
+
+
 def fields_fit(value: Any, owner: str) -> None:
     """Refuse a named tuple with a field of another type: nothing looked when it was made."""
     for name, hint in type(value).__annotations__.items():
@@ -108,10 +116,7 @@ def _wrapped(function: Any, skip: int = 0) -> Any:
     names = code.co_varnames[skip : code.co_argcount]
     annotations = function.__annotations__
     checks = {
-        # whatever is typed into a search is looked for
-        name: _is_text if name == "query" else _check_of(text)
-        for name, text in annotations.items()
-        if name != "return"
+        name: _argument_check(name, text) for name, text in annotations.items() if name != "return"
     }
     if not checks:
         return function
@@ -136,6 +141,11 @@ def _wrapped(function: Any, skip: int = 0) -> Any:
         return await call(*args, **named)
 
     return later if code.co_flags & COROUTINE else call
+
+
+def _argument_check(name: str, annotation: str) -> Check:
+    """Return the check of an argument; whatever is typed into a search is looked for."""
+    return _is_text if name == "query" else _check_of(annotation)
 
 
 def _check_of(annotation: str) -> Check:

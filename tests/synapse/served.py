@@ -22,9 +22,9 @@ PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 @contextmanager
-def serving(memory, tokens, **options):
+def serving(memory, tokens, extensions=(), **options):
     """Serve a memory on a free port of this machine, in this process; its address."""
-    app = build(Serving(memory, TokenFile(tokens), **options), ())
+    app = build(Serving(memory, TokenFile(tokens), **options), extensions)
     listener = listening.listen("127.0.0.1", 0)
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)

@@ -1,1 +1,1 @@
-"""The routes of `/v1`, one module for a noun. Each calls one method of the library."""
+"""The routes of `/v1`: made of the table of acts, and those that are no act of the library."""

@@ -7,10 +7,10 @@ from typing import Annotated, TypeAlias
 from fastapi import Header, Path, Query
 from pydantic import BaseModel, ConfigDict, StrictBool, StrictFloat, StrictInt
 
+from synapse.acts.act import LARGEST
 from synapse.model.dates import When
 
 DIGITS = 12  # a time of so many digits counts microseconds; any other text is a phrase
-LARGEST = 1_000_000  # that a limit may be
 
 Once = Annotated[
     str | None,
@@ -36,6 +36,8 @@ Time = Annotated[
         description="24h, yesterday, 2026-02-01, or microseconds of 12 digits or more",
     ),
 ]
+
+SomeTime = Annotated[str, Query(max_length=200)]
 
 
 class Body(BaseModel):

@@ -7,11 +7,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field, StrictInt
 
+from synapse.acts.act import LARGEST
 from synapse.server import shapes
 from synapse.server.answers import conditional
 from synapse.server.callers import Reader
 from synapse.server.problems import responses
-from synapse.server.routes.parameters import LARGEST, Body, Flag, Many, Time, moment
+from synapse.server.routes.parameters import Body, Flag, Many, Time, moment
 from synapse.wire.forms import hits_json
 
 router = APIRouter(tags=["search"], responses=responses(502))

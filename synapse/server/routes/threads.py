@@ -6,13 +6,14 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
+from synapse.acts.act import LARGEST
 from synapse.mail.mailbox import Mail
 from synapse.model.message import ACTIVE, Thread, thread_columns
 from synapse.server import shapes
 from synapse.server.answers import conditional, made
 from synapse.server.callers import Reader, Writer
 from synapse.server.problems import responses
-from synapse.server.routes.parameters import LARGEST, Body, Flag, Id, Texts
+from synapse.server.routes.parameters import Body, Flag, Id, Texts
 from synapse.wire.forms import message_json
 
 router = APIRouter(tags=["mail"], responses=responses(404, 409))

@@ -1,6 +1,8 @@
 """The client has the methods of the library, with their arguments; what it lacks has its reason."""
 
 import inspect
+import subprocess
+import sys
 
 import pytest
 
@@ -8,19 +10,14 @@ from synapse.agent_memory import AgentMemory
 from synapse.client.knowledge import RemoteKnowledge
 from synapse.client.mail import RemoteMail
 from synapse.client.memory import RemoteMemory
-from synapse.history import timeline
-from synapse.knowledge import memory, provenance, recall
+from synapse.knowledge import memory
 from synapse.mail.mailbox import Mail
 
 GUARD = "a condition is checked under the log's lock: it is a function of the library"
 LACKS = {
     "write unless": GUARD,
     "resolve unless": GUARD,
-    "remember unless": GUARD,
-    "forget unless": GUARD,
     "briefing worth": "what pays is decided by whoever spawns runs, in the folder",
-    "remember id": "the server draws the id",
-    "atom id": "the server draws the id",
     "uses_of": "a count for the operator's statistics",
     "used": "noted by whoever answers a recall",
     "harvest": "done by the server, with each message that is sent",
@@ -36,7 +33,7 @@ SPARE = {
     "agents": "of whom the store tells the library",
     "close": "closes the connections",
     "known": "whether a text can stand in a path",
-    "recall": "`synapse.knowledge.recall.search`",
+    "session": "itself, for the methods that are made",
 }
 KNOWLEDGE = [
     function
@@ -84,33 +81,48 @@ def test_every_method_has_its_twin(name, library, client):
         assert isinstance(ours, property)
 
 
-@pytest.mark.parametrize("function", KNOWLEDGE, ids=lambda each: each.__name__)
-def test_every_function_of_knowledge_has_its_twin(function):
-    name = function.__name__
-    ours = getattr(RemoteKnowledge, name, None)
-    assert (ours is None) == (name in LACKS), name
-    if ours is not None:
-        same(name, function, ours, "me")
+def test_every_function_of_knowledge_is_there():
+    names = {function.__name__ for function in KNOWLEDGE}
+    assert names - LACKS.keys() == names & vars(RemoteKnowledge).keys()
+    assert names & LACKS.keys() == names - vars(RemoteKnowledge).keys()
 
 
-@pytest.mark.parametrize(
-    ("function", "name"),
-    [
-        (provenance.why, "why"),
-        (recall.search, "recall"),
-        (timeline.recent, "recent"),
-        (timeline.agent_acts, "agent_acts"),
-        (timeline.timeline, "timeline"),
-    ],
-)
-def test_times_and_trails_have_theirs(function, name):
-    same(name, function, getattr(RemoteKnowledge, name), "me")
+def test_what_needs_the_folder_is_no_argument():
+    knowledge = RemoteKnowledge(None)
+    for given in ({"id": "fact_0123456789ab"}, {"unless": None}):
+        with pytest.raises(TypeError, match=next(iter(given))):
+            knowledge.remember("text", **given)
+
+
+PROGRAM = """
+from synapse.client.memory import RemoteMemory
+
+def act(me: RemoteMemory) -> None:
+    fact = me.knowledge.remember({given})
+    print(fact.body, me.knowledge.links_of(fact.id)[0].strength, me.knowledge.why(fact.id).sources)
+"""
+
+
+def test_a_type_checker_knows_the_arguments(tmp_path):
+    """Of methods that are made of the library's functions too."""
+    right, wrong = tmp_path / "right.py", tmp_path / "wrong.py"
+    right.write_text(PROGRAM.format(given="'text', importance=2.0"))
+    wrong.write_text(PROGRAM.format(given="3, wait=True"))
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", right, wrong],
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert str(right) not in done.stdout, done.stdout
+    assert 'Argument 1 has incompatible type "int"; expected "str"' in done.stdout
+    assert 'Unexpected keyword argument "wait"' in done.stdout
 
 
 def test_nothing_else_is_offered():
     theirs = {name for name in dir(AgentMemory) if not name.startswith("_")}
     ours = {name for name in dir(RemoteMemory) if not name.startswith("_")}
-    assert ours - theirs == {*SPARE, "id", "mail", "knowledge", "cursor"} - {"recall"}
+    assert ours - theirs == {*SPARE, "id", "mail", "knowledge", "cursor"}
     mail = {name for name in dir(RemoteMail) if not name.startswith("_")}
     assert mail == {name for name in dir(Mail) if not name.startswith("_")}
 
