@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from bench import nights, plain, recall, spawning, trace
+from bench import nights, perspective, plain, recall, spawning, trace
 from bench.__main__ import OPERATIONS, main
 from bench.brute import Score, differs, matches, ranking
 from bench.figures import Beside, Goal, Row, Timing
@@ -211,6 +211,58 @@ def test_prompts_are_told_most_of_what_they_want_and_little_else(capsys):
     assert told.tokens < plain.tokens
     assert recall.main() == 0
     assert len(capsys.readouterr().out.splitlines()) == 12
+
+
+TEAMS = """---
+reference_need_sets:
+  baker: [f1, f3]
+  {other}: [f2]
+---
+
+# background
+
+The **baker** makes dough and watches the oven; the **{other}** writes the list of prices.
+
+# f1: the oven
+
+The oven has 240 degrees, and the dough two hours. {more}
+
+# f2: the list
+
+Prices end in 5, and the list of prices hangs beside the door. {more}
+
+# f3: steam
+
+The oven needs steam.
+"""
+
+
+def test_pieces_of_a_team_stand_beside_random_ones(tmp_path, capsys):
+    more = "What was said of the weather, and of the street, follows here. " * 3
+    for name, other in (("a", "seller"), ("b", "clerk")):
+        text = TEAMS.format(other=other, more=more)
+        (tmp_path / f"{name}.md").write_text(text, encoding="utf-8")
+    text = TEAMS.format(other="seller", more=more).replace("[f2]", "[f2, f3]")
+    (tmp_path / "c.md").write_text(text, encoding="utf-8")
+    scenarios = perspective.load(str(tmp_path))
+    halves = perspective.halves(scenarios)
+    assert [[s.name for s in half] for half in halves.values()] == [["a.md", "b.md"], ["c.md"]]
+    baker = scenarios[0].roles[0]
+    steam = min(baker.sizes, key=baker.sizes.__getitem__)
+    assert steam in baker.needed
+    for rule in perspective.RULES.values():
+        shown = rule(scenarios[0], baker)
+        assert shown <= baker.sizes.keys()
+        assert rule is perspective.automatic or baker.share(shown) <= 0.5
+    assert perspective.shortest(scenarios[0], baker) == {steam}
+    assert perspective.product(scenarios[0], baker) == {steam}, "there is no room for the oven"
+    assert 0 < perspective.by_chance(scenarios[0]) < 1
+    low, high = perspective.interval([0.1, 0.2, 0.3])
+    assert 0.1 <= low < 0.2 < high <= 0.3
+    assert perspective.main([str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "development: 2 scenarios"
+    assert len(lines) == 5 + len(perspective.RULES)
 
 
 def test_the_search_stands_beside_a_plain_table(tmp_path, capsys):

@@ -17,7 +17,17 @@ from orchestrator.runs.files.ledger import COORDINATION, Line, by_label, overhea
 from orchestrator.runs.task import check_mode
 from synapse.errors import InvalidQuery
 from synapse.model.condense import specifics
-from synapse.model.worth import ADDRESSED, CRITICAL, IMPORTANT, KINDS, NAMED, NEAR, STATUS, Worth
+from synapse.model.worth import (
+    ADDRESSED,
+    CHANCES,
+    CRITICAL,
+    IMPORTANT,
+    KINDS,
+    NAMED,
+    NEAR,
+    STATUS,
+    Worth,
+)
 from synapse.view.view import View
 
 CRITICALS = 2_000  # tokens that what is critical may take, whatever the task
@@ -32,11 +42,6 @@ STAND_IN = 3
 # what of coordination is not counted as other
 PLANNED = ("guide", "view", "tool_schema", "capsule")
 DOUBT = 10  # entries that a stated chance counts for, beside those that runs were shown
-
-# The chance that an entry is used, before there is a history: the best that a clause of the task
-# finds, the next ones, what is addressed to the agent, the newest of what is important, and of
-# statuses.
-CHANCES = {NAMED: 0.3, NEAR: 0.1, ADDRESSED: 0.3, IMPORTANT: 0.03, STATUS: 0.02}
 
 
 class Past(NamedTuple):

@@ -16,7 +16,12 @@ from synapse.system.typed import NamedTuple
 CRITICAL, NAMED, NEAR, ADDRESSED = "critical", "named", "near", "addressed"
 IMPORTANT, STATUS = "important", "status"
 KINDS = (NAMED, NEAR, ADDRESSED, IMPORTANT, STATUS)
+# The chance that an entry is used where no history says it: the best that a clause of the task
+# finds, the next ones, what is addressed to the agent, the newest of what is important, and of
+# statuses.
+CHANCES = {NAMED: 0.3, NEAR: 0.1, ADDRESSED: 0.3, IMPORTANT: 0.03, STATUS: 0.02}
 SPREAD = 4  # newer entries of its kind, by which an entry's chance halves
+THEIRS = 0.1  # how well an entry fits its reader that is for others
 SMALL = 24  # tokens of the smallest entry there is
 
 
@@ -34,18 +39,21 @@ class Worth(NamedTuple):
     least: int
     floor: int = 0
 
-    def chance(self, kind: str, match: float = 1.0, newer: int = 0) -> float:
+    def chance(self, kind: str, match: float = 1.0, newer: int = 0, fit: float = 1.0) -> float:
         """Return the chance of an entry to be used. Where words found it, the share of them that it
-        holds lowers it; else the number of newer ones does, for no task needs all there are."""
-        return self.chances.get(kind, 0.0) * match / (1 + newer / SPREAD)
+        holds lowers it; else the number of newer ones does, for no task needs all there are. How
+        well it fits its reader among the others of its team multiplies it."""
+        return min(self.chances.get(kind, 0.0) * match * fit / (1 + newer / SPREAD), 1.0)
 
     def pays_up_to(self, chance: float) -> float:
         """Return the tokens up to which an entry with this chance saves more than it costs."""
         return chance * self.saving / self.price if self.price else 0.0
 
-    def paying(self, kind: str) -> int:
-        """Return how many of the newest entries of a kind may pay, were they as small as can be."""
-        top = self.pays_up_to(self.chance(kind))
+    def paying(self, kind: str, fit: float = 1.0) -> int:
+        """Return how many of the newest entries of a kind, that fit so well, may pay, were they as
+        small as can be.
+        """
+        top = self.pays_up_to(self.chance(kind, fit=fit))
         return max(int(SPREAD * (top / SMALL - 1)) + 1, 0) if top >= SMALL else 0
 
 

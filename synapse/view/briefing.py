@@ -21,8 +21,8 @@ from synapse.model.worth import Worth
 from synapse.store import Store
 from synapse.system.tokens import DEFAULT
 from synapse.system.typed import NamedTuple
-from synapse.view import recall, view
-from synapse.view.view import About, LeftOut, View
+from synapse.view import members, recall, view
+from synapse.view.view import About, Fits, LeftOut, View
 
 AT_ITS_MOMENT = "it is told at the moment that it is for (when)"
 WEIGHTY = 1_000
@@ -69,12 +69,13 @@ class Moment(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The entries of a view in the order of the log, what of them its task's words found, and those
-    that are left to the moment that they are for.
+    """The entries of a view in the order of the log, what of them its task's words found, how well
+    they fit its reader, and those that are left to the moment that they are for.
     """
 
     entries: list[Entry]
     about: About
+    fits: Fits
     later: list[Entry]
 
 
@@ -121,21 +122,22 @@ def choose(moment: Moment, request: Request) -> Choice:
     now, snap, agent, live = moment
     entries = candidates(snap, agent, now)
     about: About = {}
+    fits: Fits = {}
     if request.department is not None:
         entries = _common(snap, entries, _members(snap, request.department), now)
     elif agent is not None and (request.about or request.worth):
         assert isinstance(snap, Snapshot)  # a past one is for views about nothing
-        entries, about = _for_task(snap, agent, request.about, entries, now)
+        entries, about, fits = _for_task(snap, agent, request.about, entries, now)
     if snap is not live and request.until is None and live.names.contained:
         # what was tainted since is in no later view, of whichever moment that is
         entries = [entry for entry in entries if not live.is_tainted(entry.id)]
     if request.without:
         entries = [entry for entry in entries if entry.id not in request.without]
     if request.moments:
-        return Choice(entries, about, [])
+        return Choice(entries, about, fits, [])
     later = [entry for entry in entries if entry.when and is_for_a_moment(entry)]
     seqs = {entry.seq for entry in later}
-    return Choice([entry for entry in entries if entry.seq not in seqs], about, later)
+    return Choice([entry for entry in entries if entry.seq not in seqs], about, fits, later)
 
 
 def render(
@@ -160,6 +162,7 @@ def render(
         shown=partial(_shown, snap, agent) if agent and department is None else None,
         commands=request.commands,
         about=choice.about,
+        fits=choice.fits,
         worth=request.worth,
     )
     left_out = (*result.left_out, *(LeftOut(entry.id, AT_ITS_MOMENT) for entry in choice.later))
@@ -185,17 +188,18 @@ def candidates(snap: Snapshot | Past, agent: Agent | None, now: int) -> list[Ent
 
 def _for_task(
     snap: Snapshot, agent: Agent, text: str, entries: list[Entry], now: int
-) -> tuple[list[Entry], About]:
-    """Return the entries with those that a text's words find and those addressed to the agent, and
-    what was found.
+) -> tuple[list[Entry], About, Fits]:
+    """Return the entries with those that a text's words find and those addressed to the agent, what
+    was found, and how well they fit the agent among those that the text names.
     """
-    matched = recall.matches(snap, agent, text, now) if text else []
+    team = members.Team(text, agent, snap.declared.values())
+    matched = recall.matches(snap, agent, team.asked, now) if text else []
     addressed = snap.to_reader(agent, now, ADDRESSED)
     unique = {
         entry.seq: entry for entry in (*addressed, *(match.entry for match in matched), *entries)
     }
     by_seq = {match.entry.seq: (match.share, match.best) for match in matched}
-    return sorted(unique.values(), key=_BY_SEQ), by_seq
+    return sorted(unique.values(), key=_BY_SEQ), by_seq, team.fits(unique.values())
 
 
 def _shown(snap: Snapshot | Past, agent: Agent, entries: Sequence[Entry]) -> frozenset[int]:

@@ -24,6 +24,9 @@ Shown = Callable[[Sequence[Entry]], Collection[int]]
 # Of the entries that the task's words found, by their places in the log: the share of a clause that
 # each holds, and whether it is the best of one.
 About = Mapping[int, tuple[float, bool]]
+# How well entries fit their reader among the members of its team, by their places in the log; 1
+# where it is not said.
+Fits = Mapping[int, float]
 
 HEADINGS = {
     "critical": "## Critical\n",
@@ -155,13 +158,14 @@ class Page:
         only: str | None,
         commands: bool,
         about: About,
+        fits: Fits | None = None,
     ) -> None:
         self.entries = entries
         self.edge = edge
         self._scale = scale
         self._only = only
         self.heavy = 0
-        self.commands, self.about = commands, about
+        self.commands, self.about, self.fits = commands, about, fits or {}
         # why entries are left out, where that is known better
         self.reasons: Mapping[int, str] = {}
         self.sparse = False  # whether a section that holds nothing is passed over
@@ -190,6 +194,10 @@ class Page:
         """Return those of these places that the agent was never shown."""
         before = self.shown_before or ()
         return [position for position in positions if self.entries[position].seq not in before]
+
+    def fit(self, position: int) -> float:
+        """Return how well an entry fits its reader among the members of its team."""
+        return self.fits.get(self.entries[position].seq, 1.0)
 
     def by_age(self, positions: Sequence[int]) -> tuple[list[int], list[int]]:
         """Return those of these places that are of the last 7 days, and the older ones."""

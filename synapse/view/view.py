@@ -15,12 +15,14 @@ from synapse.model.clock import DAY
 from synapse.model.entry import Entry
 from synapse.model.worth import (
     ADDRESSED,
+    CHANCES,
     CRITICAL,
     IMPORTANT,
     KINDS,
     NAMED,
     NEAR,
     STATUS,
+    THEIRS,
     Candidate,
     Worth,
     choose,
@@ -32,10 +34,13 @@ from synapse.view.layout import FULL as FULL
 from synapse.view.layout import HEADINGS as HEADINGS
 from synapse.view.layout import NOTE as NOTE
 from synapse.view.layout import About as About
+from synapse.view.layout import Fits as Fits
 from synapse.view.layout import Included as Included
 from synapse.view.layout import LeftOut as LeftOut
 from synapse.view.layout import View as View
 
+STATED = Worth(1e9, 1.0, CHANCES, 0, 0, 0)  # where nothing is said: all may be used
+LIKELIEST = 256  # entries that are weighed for a task
 KEPT = 0.7  # of its room: a section that must be cut is cut down to this at most
 
 
@@ -52,6 +57,7 @@ def build(
     commands: bool = True,
     shown: Shown | None = None,
     about: About | None = None,
+    fits: Fits | None = None,
     worth: Worth | None = None,
 ) -> View:
     """Return the view of these entries: live ones, visible to the agent, in the order of the log.
@@ -64,33 +70,36 @@ def build(
     counted as left out. Without `commands`, the text names none of the shell's.
 
     Entries that are `about` the reader's task stand whole, at the end, unless they are critical.
+    Of them and of what is important and recent, those are there first that are the likeliest to be
+    used for a token; how well they fit their reader among its team (`fits`) is part of that.
     With `worth`, the budget is only the most: what is critical has a reserve of its own, what is
     important a floor, and the rest is there where it pays.
     """
     # Whole days: otherwise entries would cross the line one by one, and no prompt's prefix would
     # last.
     edge = (now - 7 * DAY) // DAY * DAY
-    page = Page(entries, agent, title, Scale(count), edge, only, commands, about or {})
+    page = Page(entries, agent, title, Scale(count), edge, only, commands, about or {}, fits)
     if worth is not None:
         page.shown_before = frozenset(shown(entries)) if shown and entries else None
         paying = _paying(page, agent, worth, budget)
         if budget is not None and paying.tokens > budget:
-            paying = _cut(page, budget)
+            paying = _cut(page, agent, budget)
         return paying._replace(budget=budget, encoding=encoding)
     view = page.everything(budget)
     if view is None:
         assert budget is not None  # without one, everything fits
         page.shown_before = frozenset(shown(entries)) if shown and entries else None
-        view = _cut(page, budget)
+        view = _cut(page, agent, budget)
     return view._replace(budget=budget, encoding=encoding)
 
 
-def _cut(page: Page, budget: int) -> View:
+def _cut(page: Page, agent: Agent | None, budget: int) -> View:
     """Return the best view within a budget that not everything fits."""
     page.heavy = budget // 8
     room = budget - page.frame()
+    chances = _chances(page, _kinds(page, agent), STATED) if page.about or page.fits else {}
     while room >= 0:
-        view = page.finish(_filled(_tiers(page, room), room))
+        view = page.finish(_filled(_tiers(page, room, chances), room))
         if view.tokens <= budget:
             return view
         # only where counts are bounds, or the last line's came out above its longest
@@ -220,7 +229,8 @@ def _kinds(page: Page, agent: Agent | None) -> dict[int, tuple[str, float]]:
         if entry.priority == CRITICAL:
             continue
         if share:
-            kinds[position] = (NAMED if best else NEAR, share)
+            named = best and page.fit(position) > THEIRS
+            kinds[position] = (NAMED if named else NEAR, share)
         elif not names.isdisjoint(entry.addressees):
             kinds[position] = (ADDRESSED, 1.0)
         else:
@@ -228,22 +238,30 @@ def _kinds(page: Page, agent: Agent | None) -> dict[int, tuple[str, float]]:
     return kinds
 
 
+def _chances(page: Page, kinds: dict[int, tuple[str, float]], worth: Worth) -> dict[int, float]:
+    """Return the chance of entries to be used. Of most of them their kind, fit and age tell that
+    they do not pay: these are left out.
+    """
+    newer = dict.fromkeys(KINDS, 0)
+    best = max(page.fits.values(), default=1.0)
+    most = {kind: worth.paying(kind, max(best, 1.0)) for kind in KINDS}
+    chances: dict[int, float] = {}
+    for position in sorted(kinds, key=lambda place: (page.fit(place), place), reverse=True):
+        kind, share = kinds[position]
+        fit = page.fit(position)
+        if kind in (NAMED, NEAR):
+            chances[position] = worth.chance(kind, share, fit=fit)
+        elif newer[kind] < most[kind] and (kind != STATUS or stands_whole(page.entries[position])):
+            chances[position] = worth.chance(kind, newer=newer[kind], fit=fit)
+            newer[kind] += 1
+    return chances
+
+
 def _candidates(
     page: Page, kinds: dict[int, tuple[str, float]], worth: Worth
 ) -> Iterator[Candidate]:
-    """Yield what may pay, each with its price. Of most entries their kind and age tell that they do
-    not: these are neither made nor weighed.
-    """
-    newer = dict.fromkeys(KINDS, 0)
-    most = {kind: worth.paying(kind) for kind in KINDS}
-    chances: dict[int, float] = {}
-    for position, (kind, share) in reversed(kinds.items()):
-        if kind in (NAMED, NEAR):
-            chances[position] = worth.chance(kind, share)
-            continue
-        if newer[kind] < most[kind] and (kind != STATUS or stands_whole(page.entries[position])):
-            chances[position] = worth.chance(kind, newer=newer[kind])
-            newer[kind] += 1
+    """Yield what may pay, each with its price; what does not is neither made nor weighed."""
+    chances = _chances(page, kinds, worth)
     page.weigh_whole(list(chances))
     for position, chance in chances.items():
         yield Candidate(
@@ -256,11 +274,13 @@ def _candidates(
 
 class _Tier(NamedTuple):
     """Places that are kept or given up together, and what each would take, the newest first, made
-    when asked for.
+    when asked for. Where they stand in the order of their `value`, one that does not fit makes room
+    for the next, and nothing is cut in blocks.
     """
 
     size: int
     offers: Iterable[Offer]
+    by_value: bool = False
 
 
 def _filled(tiers: Iterable[_Tier], room: int) -> dict[int, Block]:
@@ -269,7 +289,7 @@ def _filled(tiers: Iterable[_Tier], room: int) -> dict[int, Block]:
     """
     chosen: dict[int, Block] = {}
     for tier in tiers:
-        offers = _fit(tier, room)
+        offers = (_fit_by_value if tier.by_value else _fit)(tier, room)
         chosen.update((offer.place, offer.block) for offer in offers)
         room -= sum(offer.cost for offer in offers)
         if len(offers) < tier.size:
@@ -277,7 +297,7 @@ def _filled(tiers: Iterable[_Tier], room: int) -> dict[int, Block]:
     return chosen
 
 
-def _tiers(page: Page, room: int) -> Iterator[_Tier]:
+def _tiers(page: Page, room: int, chances: dict[int, float]) -> Iterator[_Tier]:
     """Yield what goes into a view, the dearest to its reader first: the order of sacrifice,
     backwards.
 
@@ -295,8 +315,10 @@ def _tiers(page: Page, room: int) -> Iterator[_Tier]:
         ranks = [[position for position in rank if position != first.place] for rank in ranks]
     for rank in ranks:
         yield _short(page, rank)
-    yield _Tier(len(page.for_task), page.offers(page.for_task))
-    yield _Tier(len(recent), page.offers(recent))
+    if chances:
+        yield _by_value(page, [*page.for_task, *recent], chances)
+    else:
+        yield _Tier(len(recent), page.offers(recent))
     for rank in ranks:
         yield _upgrades(page, rank, room)
     yield _Tier(len(old), page.offers(old))
@@ -337,6 +359,34 @@ def _upgrades(page: Page, positions: list[int], room: int) -> _Tier:
     """
     offers = [offer for offer in page.offers(positions) if offer.cost <= room]
     return _Tier(len(offers), [offer.upgrade() for offer in offers])
+
+
+def _by_value(page: Page, positions: list[int], chances: dict[int, float]) -> _Tier:
+    """Return what a task needs: of the likeliest, those first that are so for the fewest tokens."""
+    likely = sorted(positions, key=lambda position: chances.get(position, 0.0))[-LIKELIEST:]
+    offers = sorted(
+        page.offers(likely),
+        key=lambda offer: (-chances.get(offer.place, 0.0) / max(offer.cost, 1), -offer.seq),
+    )
+    return _Tier(len(positions), offers, True)
+
+
+def _fit_by_value(tier: _Tier, room: int) -> list[Offer]:
+    """Return the offers that fit, the first ones first; then pointers at the others, as far as
+    there is room."""
+    chosen: list[Offer] = []
+    others: list[Offer] = []
+    for offer in tier.offers:
+        if offer.cost <= room:
+            chosen.append(offer)
+            room -= offer.cost
+        else:
+            others.append(offer)
+    for offer in map(Offer.fallback, others):
+        if offer.cost <= room:
+            chosen.append(offer)
+            room -= offer.cost
+    return chosen
 
 
 def _fit(tier: _Tier, room: int) -> list[Offer]:
