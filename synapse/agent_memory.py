@@ -15,7 +15,7 @@ from synapse.model import kinds
 from synapse.model.agents import Agent
 from synapse.model.dates import When
 from synapse.model.dates import since as parse_since
-from synapse.model.entry import Draft, Entry, addressees, check_priority, parse_ttl, words
+from synapse.model.entry import Draft, Entry, addressees, check_priority, moments, parse_ttl, words
 from synapse.model.records import Guard, Record, all_of, entry_of
 from synapse.model.results import Event, Fate, Hits, Page, UnreadPage
 from synapse.search import pages
@@ -79,28 +79,25 @@ class AgentMemory:
         key writes nothing and returns the first entry. `when` names the moment of which agents are
         told it: `run git push`. NotFound where `to` names an agent that there is none of.
         """
-        self.access.check_addressees(to := addressees(to))
-        return self._write(
-            Draft(
-                body,
-                namespace,
-                self.id,
-                priority,
-                ttl,
-                to,
-                words(tags),
-                words(related),
-                words(supersedes),
-                topic or None,
-                scope,
-                pii,
-                None,
-                words(derived_from),
-                evidence,
-                ", ".join(words(when)) if when or when == "" else None,
-            ),
-            once=once,
+        draft = Draft(
+            body,
+            namespace,
+            self.id,
+            priority=priority,
+            ttl=ttl,
+            addressees=addressees(to),
+            tags=words(tags),
+            related=words(related),
+            replaces=words(supersedes),
+            topic=topic or None,
+            scope=scope,
+            pii=pii,
+            derived_from=words(derived_from),
+            evidence=evidence,
+            when=moments(when),
         )
+        self.access.check_addressees(draft.addressees)
+        return self._write(draft, once=once)
 
     def write(self, draft: Draft, *, once: str | None = None, unless: Guard | None = None) -> Entry:
         """Write what a draft says, of whatever kind, as this agent, where the guard holds. A

@@ -7,8 +7,6 @@ reads or writes.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
-from itertools import chain
-from operator import attrgetter
 
 from synapse.errors import Forbidden, InvalidEntry, NoKey
 from synapse.model import kinds
@@ -33,9 +31,10 @@ from synapse.model.entry import (
     check_priority,
     is_id,
     parse_ttl,
+    references,
     stamp,
 )
-from synapse.model.entry_fields import REFERENCES, TEXTS
+from synapse.model.entry_fields import TEXTS
 from synapse.model.records import canonical_body
 from synapse.model.settings import Settings
 from synapse.privacy import personal
@@ -74,7 +73,7 @@ def check_form(draft: Draft) -> Draft:
     if not body:
         raise InvalidEntry("the body is empty")
     _check_texts(draft, body)
-    for id in chain.from_iterable(_references(draft)):
+    for id in references(draft):
         if not is_id(id):
             raise InvalidEntry(f"{id!r} is not the id of an entry", id=id)
     if draft.ttl is not None:
@@ -440,9 +439,6 @@ def _outranked(loser: Entry, winner: Entry) -> Effect:
 
 def _dispute(one: Entry, other: Entry) -> list[Effect]:
     return [Effect(one.seq, "disputed", other.seq), Effect(other.seq, "disputed", one.seq)]
-
-
-_references = attrgetter(*REFERENCES)
 
 
 def _check_texts(draft: Draft, body: str) -> None:

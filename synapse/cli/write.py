@@ -13,7 +13,7 @@ from synapse.errors import NotFound
 from synapse.formats import codec
 from synapse.model.agents import OPERATOR
 from synapse.model.entry import PRIORITIES, SCOPES, addressees
-from synapse.model.entry_fields import TEXTS
+from synapse.model.entry_fields import FIELDS
 from synapse.privacy import personal
 from synapse.privacy.records import masked_in, masked_notice
 from synapse.system.typed import TYPE_CHECKING, Any
@@ -92,12 +92,11 @@ def _refuse_strangers(to: str | Sequence[str] | None, me: AgentMemory) -> None:
 
 
 def _fields(args: SimpleNamespace) -> dict[str, Any]:
-    names = ("tags", "related", "derived_from", "supersedes")
-    lists = {name: many(getattr(args, name)) or () for name in names}
-    single = ("priority", "ttl", "scope", "pii", "once", *TEXTS.values())
-    plain = {name: getattr(args, name) for name in single if hasattr(args, name)}
-    when = args.when and (many(args.when) or "")
-    return {**plain, **lists, "to": many(args.to), "when": when}
+    """Return the fields that options give; one that may be given several times is a list."""
+    names = (field.wire for field in FIELDS if field.key and field.name != "namespace")
+    given = {name: getattr(args, name) for name in names if hasattr(args, name)}
+    lists = {name: many(value) or "" for name, value in given.items() if isinstance(value, list)}
+    return {**given, **lists, "once": args.once}
 
 
 def masked_notes(entry: Entry, body: str = "", pii: bool = False) -> list[str]:

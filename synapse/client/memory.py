@@ -16,12 +16,13 @@ from synapse.client.session import Session
 from synapse.client.transport import TIMEOUT, Transport
 from synapse.errors import InvalidEntry, InvalidQuery
 from synapse.model.dates import When
-from synapse.model.entry import Draft, Entry, addressees, words
+from synapse.model.entry import Draft, Entry, addressees, moments, words
 from synapse.model.kinds import ENTRY, NO_MORE
 from synapse.model.results import Event, Fate, Hits, Page
 from synapse.system.checks import checked, fields_fit
 from synapse.system.typed import TYPE_CHECKING, Any
 from synapse.wire import parse
+from synapse.wire.forms import SET_THERE, draft_json
 
 if TYPE_CHECKING:
     from synapse.access.claims import Claim
@@ -88,19 +89,18 @@ class RemoteMemory(Session):
             body,
             namespace,
             "",
-            priority,
-            ttl,
-            addressees(to),
-            words(tags),
-            words(related),
-            words(supersedes),
-            topic or None,
-            scope,
-            pii,
-            None,
-            words(derived_from),
-            evidence,
-            ", ".join(words(when)) if when or when == "" else None,
+            priority=priority,
+            ttl=ttl,
+            addressees=addressees(to),
+            tags=words(tags),
+            related=words(related),
+            replaces=words(supersedes),
+            topic=topic or None,
+            scope=scope,
+            pii=pii,
+            derived_from=words(derived_from),
+            evidence=evidence,
+            when=moments(when),
         )
         return self._write(draft, once)
 
@@ -114,7 +114,7 @@ class RemoteMemory(Session):
                 f"a draft of the kind {draft.kind} is not sent to a server: use"
                 " `mail` and `knowledge`"
             )
-        for name in ("claim", "timestamp", "id", "signature"):
+        for name in SET_THERE:
             if getattr(draft, name) is not None:
                 raise InvalidEntry(
                     f"a draft with {name} is not sent to a server: it is set there", field=name
@@ -122,23 +122,7 @@ class RemoteMemory(Session):
         return self._write(draft, once)
 
     def _write(self, draft: Draft, once: str | None) -> Entry:
-        form = {
-            "body": draft.body,
-            "namespace": draft.namespace,
-            "priority": draft.priority,
-            "ttl": draft.ttl,
-            "to": list(draft.addressees),
-            "tags": list(draft.tags),
-            "related": list(draft.related),
-            "supersedes": list(draft.replaces) or None,
-            "topic": draft.topic,
-            "scope": draft.scope,
-            "pii": draft.pii,
-            "derived_from": list(draft.derived_from),
-            "evidence": draft.evidence,
-            "when": draft.when,
-        }
-        return parse.entry(self.transport.post("/v1/entries", form, once))
+        return parse.entry(self.transport.post("/v1/entries", draft_json(draft), once))
 
     def resolve(self, id: str, note: str | None = None, *, once: str | None = None) -> Entry:
         """Say that a blocker, or any entry, is done: it is no longer shown."""

@@ -27,6 +27,7 @@ from synapse.model import kinds
 from synapse.model.agents import OPERATOR, Agent, settled
 from synapse.model.clock import micros
 from synapse.model.entry import NEVER, SECOND, Draft, Entry
+from synapse.model.entry_fields import DETAILS
 from synapse.model.records import Record, canonical_body
 from synapse.system.digest import sha256
 from synapse.system.typed import Any
@@ -422,16 +423,7 @@ class _Plan:
 
 def _is_same(before: Entry, entry: Entry) -> bool:
     """Return whether the stored item is the same as the one that is taken over."""
-    names = (
-        "author",
-        "namespace",
-        "kind",
-        "addressees",
-        "when",
-        "evidence",
-        "derived_from",
-        "more",
-    )
+    names = ("author", "namespace", "kind", "addressees", *DETAILS, "derived_from", "more")
     return before.body == canonical_body(entry.body) and all(
         getattr(before, name) == getattr(entry, name) for name in names
     )

@@ -21,7 +21,7 @@ from synapse.log.mirror import block, live_path, pages, path_of, unplaced
 from synapse.model import kinds
 from synapse.model import namespace as ns
 from synapse.model.agents import Agent, settled
-from synapse.model.entry import Draft
+from synapse.model.entry import Draft, references
 from synapse.model.records import Record
 from synapse.model.settings import Settings, settled_settings
 from synapse.system.digest import sha256
@@ -206,9 +206,7 @@ class _Check:
         except SynapseError as error:
             self.add(path, _problem_of(error, path), "correct it: as it is it goes to quarantine")
             return None
-        self.references += [
-            (path, id) for id in (*draft.related, *draft.replaces, *draft.derived_from)
-        ]
+        self.references += [(path, id) for id in references(draft)]
         if not draft.namespace:
             self.add(
                 path, "namespace is missing", "name the namespace: an inbox has none of its own"

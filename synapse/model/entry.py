@@ -7,11 +7,13 @@ cold shell command a quarter of its time, and a page of fifty entries is built t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from operator import itemgetter
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from operator import attrgetter, itemgetter
 
 from synapse.errors import InvalidEntry
 from synapse.model import namespace as ns
+from synapse.model.entry_fields import REFERENCES
 from synapse.model.kinds import ENTRY, NO_MORE, More
 from synapse.model.kinds import is_id as is_id
 from synapse.system.typed import Any, NamedTuple
@@ -116,17 +118,23 @@ class Entry(NamedTuple):
         return one_or_many(self.replaces)
 
 
-_SHARED = tuple(name for name in Draft._fields if name in Entry._fields)
-_shared_of = itemgetter(*map(Draft._fields.index, _SHARED))
+def references(source: Draft | Entry) -> Iterator[str]:
+    """Return the ids of entries that a draft or an entry names."""
+    return chain.from_iterable(_references(source))
+
+
+_references = attrgetter(*REFERENCES)
+# An entry's fields, taken from a draft and behind it the fields that no draft has.
+_BESIDE = tuple(name for name in Entry._fields if name not in Draft._fields)
+_BLANK = tuple(Entry._field_defaults[name] for name in _BESIDE)
+_arranged = itemgetter(*map((*Draft._fields, *_BESIDE).index, Entry._fields))
 
 
 def stamp(draft: Draft, **fields: Any) -> Entry:
     """Return the entry that a draft becomes, with these fields in place of its own or beside them.
     `pii` stays behind: what is marked so is sealed, or refused.
     """
-    values = dict(zip(_SHARED, _shared_of(draft), strict=True))
-    values.update(fields)
-    return Entry(**values)
+    return Entry._make(_arranged(draft + _BLANK))._replace(**fields)
 
 
 def one_or_many(values: tuple[str, ...]) -> str | tuple[str, ...] | None:
@@ -212,3 +220,8 @@ def words(values: str | Iterable[str] | None) -> tuple[str, ...]:
     if isinstance(values, str) and values.strip() and not any(map(str.strip, items)):
         raise InvalidEntry(f"{values!r} names nothing: write words with commas between")
     return tuple(dict.fromkeys(item.strip() for item in items if item.strip()))
+
+
+def moments(when: str | Iterable[str] | None) -> str | None:
+    """Return the text of one moment or several; an empty one is a mistake, and stays empty."""
+    return ", ".join(words(when)) if when or when == "" else None

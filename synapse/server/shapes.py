@@ -4,9 +4,13 @@ form is of `synapse.wire.forms`, and a test holds the two together.
 
 from __future__ import annotations
 
-from typing import Any
+from keyword import iskeyword
+from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from synapse.model import entry as model
+from synapse.model.entry_fields import FIELDS
 
 
 class Shape(BaseModel):
@@ -29,40 +33,36 @@ class Readiness(Health):
     writable: bool
 
 
-class Entry(Shape):
-    """An entry with every field. `seq` is its place in the log."""
+# The types of JSON that an entry's fields have, by their forms; texts are most of them.
+_TYPES: dict[str, Any] = {
+    "names": str | list[str],
+    "one or more ids": str | list[str] | None,
+    **dict.fromkeys(("words", "ids", "list"), list[str]),
+    **dict.fromkeys(("text", "moments", "proof", "word or none", "end"), str | None),
+    "number": int,
+    "flag": bool,
+    "more": dict[str, Any],
+}
 
-    id: str
-    from_: str = Field(alias="from")
-    to: str | list[str]
-    timestamp: str
-    namespace: str
-    priority: str
-    ttl: str
-    tags: list[str]
-    topic: str | None
-    supersedes: str | list[str] | None
-    related: list[str]
-    scope: str
-    claim: str | None
-    derived_from: list[str]
-    evidence: str | None
-    when: str | None
-    signature: str | None
-    authority: int
-    trust: str
-    seq: int
-    received: str
-    expires: str | None
-    alias: str | None
-    claimed: str | None
-    disputed: list[str]
-    archived: bool
-    staged: bool
-    kind: str
-    more: dict[str, Any]
-    run: str | None
-    body: str
+if TYPE_CHECKING:
+
+    class Entry(Shape): ...
+
+else:  # made of the table of the fields
+    Entry = create_model(
+        "Entry",
+        __base__=Shape,
+        __doc__="An entry with every field. `seq` is its place in the log.",
+        __module__=__name__,
+        **{
+            f"{field.wire}_" if iskeyword(field.wire) else field.wire: (
+                _TYPES.get(field.form, str),
+                Field(alias=field.wire) if iskeyword(field.wire) else ...,
+            )
+            for field in FIELDS
+            if field.name in model.Entry._fields
+        },
+    )
 
 
 class Fate(Shape):

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 
 from synapse.model.clock import iso
-from synapse.model.entry import PRIORITIES
+from synapse.model.entry import PRIORITIES, Draft
+from synapse.model.entry_fields import FIELDS
 from synapse.model.results import UnreadPage
 from synapse.system.typed import TYPE_CHECKING, Any
 
@@ -28,6 +29,20 @@ def entries_json(entries: Page | Sequence[Entry]) -> list[dict[str, Any]]:
     from synapse.formats import codec
 
     return [codec.entry_json(entry) for entry in entries]
+
+
+# What a server sets of a draft, where its token does not say it or the act.
+SET_THERE = ("claim", "timestamp", "id", "signature")
+_SENT = [
+    field
+    for field in FIELDS
+    if field.name in Draft._fields and field.name not in (*SET_THERE, "author", "kind", "more")
+]
+
+
+def draft_json(draft: Draft) -> dict[str, Any]:
+    """Return the draft of an entry as a server takes it."""
+    return {field.wire: getattr(draft, field.name) for field in _SENT}
 
 
 def entries_with_fates(

@@ -16,6 +16,7 @@ from synapse.history.sentences import Act, visible_acts
 from synapse.index.questions.containment import reach
 from synapse.knowledge.provenance import why
 from synapse.model.entry import Entry
+from synapse.model.entry_fields import DETAILS
 from synapse.server.callers import Operator, Reader, gate_of, known, reader
 from synapse.server.pages.frame import frame_of
 from synapse.server.pages.route import back, form, pages
@@ -55,6 +56,7 @@ def story(request: Request, id: str, memory: Reader) -> Response:
         request,
         "story.html",
         entry=entry,
+        details=DETAILS,
         fate=memory.fate(id),
         trail=why(memory, id, DEEP),
         may=_offered(request, entry),

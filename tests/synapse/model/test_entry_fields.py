@@ -1,5 +1,12 @@
 """The table of an entry's fields, and what follows from it."""
 
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import synapse
 from synapse.formats import codec
 from synapse.model.entry import Draft, Entry
 from synapse.model.entry_fields import ALWAYS, FIELDS, NEVER, WHEN_SET
@@ -27,3 +34,112 @@ def test_json_has_the_order_of_the_table():
     entry = Entry("syn-1", "a", "2026-02-01T01:00:00Z", "api", "info", "x", "7d")
     wires = [field.wire for field in FIELDS if field.name in Entry._fields]
     assert list(codec.entry_json(entry)) == wires
+
+
+# -- a made-up field -------------------------------------------------------------------------------
+
+ENTRY = "synapse/model/entry.py"
+# All that a new field needs: the place, a line that stands there, what is put behind it.
+PLACES = {
+    "its row": (
+        ("synapse/model/entry_fields.py", '_by_author("when", "moments", ALWAYS),'),
+        '    _by_author("weather", "text", WHEN_SET),',
+    ),
+    "Draft": ((ENTRY, "more: More = NO_MORE\n    signature: str | None = None"), "    weather: str | None = None"),
+    "Entry": ((ENTRY, "run: str | None = None\n    signature: str | None = None"), "    weather: str | None = None"),
+    "append": (
+        ("synapse/agent_memory.py", "evidence: str | None = None,"),
+        "        weather: str | None = None,",
+    ),
+    "option": (
+        ("synapse/cli/write.py", 'help="the evidence: a link, a commit, a file")'),
+        '    add("--weather", metavar="TEXT", help="the weather")',
+    ),
+}  # fmt: skip
+HANDED_ON = (("synapse/agent_memory.py", "evidence=evidence,"), "            weather=weather,")
+
+SCRIPT = """
+import json, sys
+import synapse
+from synapse import crypto
+from synapse.access.gate import withheld
+from synapse.authority import check_form
+from synapse.cli.frame.show import details
+from synapse.consolidate.plan import merge_key
+from synapse.errors import InvalidEntry, PersonalData
+from synapse.formats import codec
+from synapse.integrity.redaction import _stays
+from synapse.server import shapes
+from synapse.system.checks import fields_fit
+from synapse.wire import forms, parse
+
+root, id = sys.argv[1:]
+with synapse.open(root) as mem:
+    me = mem.as_agent("eng-a")
+    entry = me.get(id)
+    assert entry.weather == "rain", entry
+    (text,) = (record.text for record in mem.store.log.since(0) if record.id == id)
+    assert "\\nweather: rain\\n" in text, text
+    assert codec.parse(text).draft.weather == "rain"
+    assert me.read()[0].weather == "rain"
+    form = json.loads(json.dumps(codec.entry_json(entry)))
+    assert form["weather"] == "rain"
+    assert parse.entry(form) == entry
+    assert shapes.Entry.model_validate(form).weather == "rain"
+    draft = synapse.Draft("text", "api/x", "eng-a", weather="rain")
+    assert forms.draft_json(draft)["weather"] == "rain"
+    without = entry._replace(weather=None)
+    assert json.loads(crypto.header(entry)) == json.loads(crypto.header(without)) | {"weather": "rain"}
+    assert b"weather" not in crypto.header(without)
+    assert "weather rain" in details(entry)
+    assert merge_key(entry) != merge_key(without)
+    assert withheld(entry).weather is None
+    assert "weather" in _stays(entry)
+    masked = me.append("text", "api/x", weather="password: hunter2hunter2hunter2")
+    assert "hunter2" not in masked.weather, masked.weather
+    for wrong, error in (("ask jane.doe@corp-mail.com", PersonalData), ("a\\0b", InvalidEntry), (5, InvalidEntry)):
+        try:
+            me.append("text", "api/x", weather=wrong)
+        except error:
+            continue
+        raise AssertionError(wrong)
+    assert mem.verify().ok
+"""
+
+
+def with_a_field(folder, places):
+    """A copy of the package with these lines in it."""
+    origin = Path(synapse.__file__).parent
+    shutil.copytree(origin, folder / "synapse", ignore=shutil.ignore_patterns("__pycache__"))
+    for (name, line), more in places:
+        text = (folder / name).read_text()
+        assert text.count(line) == 1, (name, line)
+        (folder / name).write_text(text.replace(line, f"{line}\n{more}"))
+
+    def python(*arguments):
+        names = {**os.environ, "PYTHONPATH": str(folder), "SYNAPSE_AGENT": "eng-a"}
+        return subprocess.run(
+            [sys.executable, *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            cwd=folder,
+            env=names,
+            check=False,
+        )
+
+    return python
+
+
+def test_a_new_field_takes_five_places(tmp_path):
+    """Written by the shell, it is in the file, the journal, JSON, the seal and the checks."""
+    assert len(PLACES) <= 5
+    python = with_a_field(tmp_path, [*PLACES.values(), HANDED_ON])
+    with synapse.init(tmp_path / "ws") as mem:
+        mem.register(synapse.Agent("eng-a", read=("*",), write=("*",), authority=60))
+    words = ("write", "Take an umbrella.", "--namespace", "api/x", "--weather", "rain")
+    wrote = python("-m", "synapse", "--root", tmp_path / "ws", *words)
+    assert wrote.returncode == 0, wrote.stderr
+    read = python("-c", SCRIPT, tmp_path / "ws", wrote.stdout.split()[0])
+    assert read.returncode == 0, read.stderr
+    (segment,) = (tmp_path / "ws" / "journal").glob("*.jsonl")
+    assert ',"weather":"rain"' in segment.read_text()
