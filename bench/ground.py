@@ -21,13 +21,15 @@ from synapse.authority import admit
 from synapse.formats.declared import render_agent
 from synapse.index.names import agent_from
 from synapse.log import settle
-from synapse.log.chain import GENESIS, Tail, encode
+from synapse.log.chain import encode
 from synapse.log.files import FilesLog
 from synapse.log.journal import SEGMENT_BYTES
 from synapse.log.line import agent_record, entry_record
+from synapse.log.progress import Progress, boot
 from synapse.model import clock
 from synapse.model.agents import OPERATOR, Agent, settled
 from synapse.model.entry import Draft, Entry, addressees
+from synapse.model.placement import GENESIS, NOBODY, Tail
 from synapse.model.records import Record, entry_of
 from synapse.model.settings import Settings
 
@@ -120,7 +122,7 @@ def fill(root: str, lines: Iterable[tuple[int, Record]], *, files: bool) -> None
             if record.kind == "agent":
                 kept.append(record)
             elif files:
-                settle.follow(log.mirror, (record,), log.find)
+                settle.follow(log.mirror, (record,), lambda ids: ())
         for record in kept:
             agent = agent_from(record.fields["agent"])
             log.mirror.place(f"agents/{agent.id}.yaml", render_agent(agent).encode())
@@ -162,8 +164,8 @@ def _draft(item: Item) -> Draft:
 
 def _settled(root: str, log: FilesLog) -> None:
     """Say that every file has been placed: the bench placed them, or wants none."""
-    last = log.journal._current()
-    settle._note(root, f"{last.seq} {last.at} {settle.boot()}")
+    last = log.journal._current(NOBODY)
+    Progress(last.seq, last.at, boot()).note(root)
 
 
 class _Writer:

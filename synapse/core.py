@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from types import TracebackType
 
@@ -87,10 +87,11 @@ class Memory:
         self._agent_memories: dict[str, AgentMemory] = {}
         self._schedule: Schedule | None = None
         if isinstance(store.log, FilesLog):
-            store.log.reached = self._reached
+            store.commit.subscribe(self._committed)
 
-    def _reached(self, first: int, last: int) -> None:
+    def _committed(self, records: Sequence[Record]) -> None:
         """Make a signed checkpoint where one is due, which every tenth record asks for."""
+        first, last = records[0].seq, records[-1].seq
         if self._schedule is None and last // 10 != (first - 1) // 10:
             from synapse.integrity.schedule import Schedule
 
@@ -112,7 +113,7 @@ class Memory:
         if agent.role not in ROLES and (was is None or was.role != agent.role):
             self._check_role(declared)
         if was != agent:
-            self.store.log.register(agent, OPERATOR, was)
+            self.store.commit.register(agent, OPERATOR, was)
             try:
                 self.store.refresh()
                 self.store.sign(f"agents/{agent.id}.yaml")

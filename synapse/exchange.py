@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from synapse.errors import Conflict, InvalidEntry, InvalidQuery, StoreError
 from synapse.formats import codec
-from synapse.log.chain import GENESIS, NOTHING, chain_of, decode, encode, link, split
+from synapse.log.chain import chain_of, decode, encode, link, split
 from synapse.log.damage import has_text
 from synapse.log.files import FilesLog
 from synapse.log.merge import Merged
@@ -16,6 +16,7 @@ from synapse.log.mirror import unplaced
 from synapse.log.unite import lines_of
 from synapse.model import kinds
 from synapse.model.entry import NEVER, Entry
+from synapse.model.placement import GENESIS, NOTHING
 from synapse.store import Store
 from synapse.system.quoting import one_line
 
@@ -94,7 +95,7 @@ def merge_in(store: Store, source: str | None, *, believe: bool = False) -> Merg
     if source and not believe:
         _demand_related(store.log, lines, source)
     try:
-        merged = store.log.merge(lines)
+        merged = store.commit.merge(lines)
         if lines:
             store.operator_files.write_missing()
     except OSError as error:

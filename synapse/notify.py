@@ -31,6 +31,8 @@ if TYPE_CHECKING:
         def log(self) -> Log: ...
         def current(self, id: str) -> Entry: ...
         def is_tainted(self, id: str, late: bool = False) -> bool: ...
+        def turn(self) -> int: ...
+        def fork(self, turn: int) -> int | None: ...
 
 
 RECONCILE = 0.25
@@ -78,7 +80,7 @@ class Follower:
         self.agent = agent
         self.cursor = cursor
         self.critical = critical
-        self.turn = log.turn()
+        self.turn = store.turn()
         self.doubts = log.doubts
         self.proof = log.proof(cursor)
         self.looked: object = None  # where the log stood when there was no more to read
@@ -112,16 +114,16 @@ class Follower:
         checkout.
         """
         self.log.mark()
-        doubts, turn = self.log.doubts, self.log.turn()
+        doubts, turn = self.log.doubts, self.store.turn()
         if (doubts, turn) == (self.doubts, self.turn):
             return
         if not self.log.holds(self.proof):
-            fork = self.log.fork(self.turn)
+            fork = self.store.fork(self.turn)
             if fork is None:
                 raise StoreCorrupt("the journal is another one than was followed: follow it anew")
             self.cursor = min(self.cursor, fork)
             self.proof = self.log.proof(self.cursor)
-        self.doubts, self.turn = doubts, self.log.turn()
+        self.doubts, self.turn = doubts, self.store.turn()
 
     def _event(self, record: Record, agent: Agent | None) -> Event | None:
         fields = record.fields

@@ -16,7 +16,9 @@ from synapse.index.index import UNKNOWN, Index
 from synapse.index.questions.allowance import Allowances
 from synapse.index.reading import Reading
 from synapse.log.adopt import Channel
+from synapse.log.commit import Commit
 from synapse.log.files import FilesLog
+from synapse.log.upkeep.tree import Tree
 from synapse.model.agents import Agent
 from synapse.model.dates import When
 from synapse.model.dates import since as parse_since
@@ -62,13 +64,14 @@ class Store:
             self.index = index_in_memory(log, path)
         else:
             self.index = Index(log, path)
-        log.state = self.index
+        self.commit = Commit(log, self.index)
+        self.tree = Tree(log, self.commit, self.index) if isinstance(log, FilesLog) else None
         self.afterwards = self.index.afterwards  # runs what writes, behind a snapshot
         self.held: dict[str, int] = {}  # files that are locked while this is open
         self.mutex = allocate_lock()
         self.looked = self.glanced = self.tidied = -LOOK_EVERY
         self.pause = LOOK_EVERY
-        self.operator_files = OperatorFiles(log, self.index)
+        self.operator_files = OperatorFiles(log, self.commit, self.index)
         # how often items were asked for, and since when that is not in the log
         self.used: dict[str, int] = {}
         self.used_since = clock()
@@ -108,34 +111,30 @@ class Store:
         if overdue and self.readonly:
             self.operator_files.reread()
             self.looked = start
-        elif overdue and self._alone(lambda log: self._look(log, whole=force)):
+        elif overdue and self._alone(lambda tree: self._look(tree, whole=force)):
             self.looked = self.glanced = self.tidied = time.monotonic()
             self.pause = min(max(LOOK_EVERY, 5 * (self.looked - start)), LOOK_AT_LEAST_EVERY)
 
     def glance(self) -> None:
         """Notice what every agent acts by: the operator's files."""
         overdue = time.monotonic() - self.glanced >= LOOK_EVERY and not self.index.held
-        if overdue and self._alone(lambda log: self.operator_files.notice()):
+        if overdue and self._alone(lambda tree: self.operator_files.notice()):
             self.glanced = time.monotonic()
 
     def tidy(self) -> None:
         """Finish what dead writers left undone, a little at a time."""
         overdue = time.monotonic() - self.tidied >= LOOK_EVERY
-        if overdue and self._alone(lambda log: log.finish(FINISHED_BY_A_WRITER)):
+        if overdue and self._alone(lambda tree: tree.finish(FINISHED_BY_A_WRITER)):
             self.tidied = time.monotonic()
 
-    def _alone(self, section: Callable[[FilesLog], object]) -> bool:
+    def _alone(self, section: Callable[[Tree], object]) -> bool:
         """Run it unless another thread is at it. A look that cannot write leaves things as they
         are.
         """
-        if (
-            not isinstance(self.log, FilesLog)
-            or self.readonly
-            or not self.mutex.acquire(blocking=False)
-        ):
+        if self.tree is None or self.readonly or not self.mutex.acquire(blocking=False):
             return False
         try:
-            section(self.log)
+            section(self.tree)
         except (StoreCorrupt, NewerProtocol):
             raise
         except (OSError, StoreError):
@@ -146,21 +145,21 @@ class Store:
             self.mutex.release()
         return True
 
-    def _look(self, log: FilesLog, *, whole: bool) -> None:
+    def _look(self, tree: Tree, *, whole: bool) -> None:
         self.index.catch_up()
         self.operator_files.notice()
-        if log.lags:
+        if tree.lags:
             self.operator_files.write_missing()
-        log.finish(None if self.looked < 0 else FINISHED_IN_A_LOOK)
-        log.look(self.admit_drop, whole=whole)
+        tree.finish(None if self.looked < 0 else FINISHED_IN_A_LOOK)
+        tree.look(self.admit_drop, whole=whole)
 
     def catch_up_tree(self) -> None:
         """Make the tree follow the journal, for a proof: where a writer died, or an import."""
-        if self.readonly or not isinstance(self.log, FilesLog):
+        if self.readonly or self.tree is None:
             return
-        if self.log.lags:
+        if self.tree.lags:
             self.operator_files.write_missing()
-        self.log.catch_up()
+        self.tree.catch_up()
 
     def restored(self, floor: int) -> None:
         """Derive everything anew: the journal has lines again, after this record, that it lacked,
@@ -221,6 +220,19 @@ class Store:
     def let_go(self) -> None:
         """Close this thread's connection to the index: it has nothing more to ask."""
         self.index.db.let_go()
+
+    def turn(self) -> int:
+        """Return how often the log turned out to be another one than before, as far as that was
+        noticed.
+        """
+        self.index.catch_up()
+        return self.index.turns()
+
+    def fork(self, turn: int) -> int | None:
+        """Return the last record that all logs since this turn have in common; None where that is
+        not known.
+        """
+        return self.index.fork(turn)
 
     def highest_seen(self) -> int:
         """Return the highest seq ever taken in, be it in the log still or not."""
@@ -383,18 +395,18 @@ class Store:
         self, record: Record, *, once: str | None = None, unless: Guard | None = None
     ) -> Record:
         """Commit a record of the operator or of the system. Agents' records go through `Writer`."""
-        return self.log.append(record, once=once, unless=unless)
+        return self.commit.append(record, once=once, unless=unless)
 
     def write_all(
         self, batch: Mapping[str, Record], *, unless: Guard | None = None
     ) -> list[Record]:
         """Commit these records, each under its `once`, with one turn at the lock and one sync."""
-        return self.log.append_all(batch, unless=unless)
+        return self.commit.append_all(batch, unless=unless)
 
     def act(self, kind: str, by: str, guard: Guard | None = None, /, **fields: object) -> Record:
         """Commit an act that is no entry, where the guard holds."""
         record, own = act_of(kind, by, fields)
-        return self.log.append(record, unless=all_of(guard, own))
+        return self.commit.append(record, unless=all_of(guard, own))
 
     def admit_drop(self, draft: Draft, channel: Channel) -> Entry:
         """Admit a dropped file. Who it is from is decided by how it came, never by what it says."""

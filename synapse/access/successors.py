@@ -44,7 +44,7 @@ def approve(store: Store, writer: Writer, agent: Agent | None, entry: Entry) -> 
     ttl = "never" if until == NEVER else f"{max(-((now - until) // SECOND), 1)}s"
     writer.act("approve", entry=entry.id, trust=entry.trust, ttl=ttl)
     try:
-        nightly_run = str(store.log.get(entry.id).fields.get("night", ""))
+        nightly_run = str(store.commit.get(entry.id).fields.get("night", ""))
     except (KeyError, NotFound):
         nightly_run = ""
     fields = {"phase": "merge", "night": nightly_run, "reason": "merged", "heirs": [entry.id]}

@@ -55,7 +55,7 @@ class Writer:
             refuse_spoken(record, patterns)
         try:
             guard = unless if self.fence is None else all_of(self.fence, unless)
-            stored = self.store.log.append(record, once=once, unless=guard)
+            stored = self.store.commit.append(record, once=once, unless=guard)
         except Conflict as error:
             if self.fence is None or error.details.get("key") != self.fence.key:
                 raise
@@ -164,7 +164,7 @@ class Writer:
         run = self._record() or {}
         current = run.get("epoch", 0)
         details = {"run": self.run, "epoch": self.epoch, "current": current, "what": refused}
-        self.store.log.append(Record.new("refused", self.id, details))
+        self.store.commit.append(Record.new("refused", self.id, details))
         if not run:
             why = f"there is no run {self.run}"
         elif current != self.epoch:

@@ -16,12 +16,13 @@ from synapse.errors import Forbidden, NewerProtocol, SynapseError
 from synapse.formats import codec, declared
 from synapse.formats.fields import MAX_FILE as MAX_DECLARED
 from synapse.log.adopt import ROOTS, threaded
-from synapse.log.chain import GENESIS, decode, link, split
+from synapse.log.chain import decode, link, split
 from synapse.log.mirror import block, live_path, pages, path_of, unplaced
 from synapse.model import kinds
 from synapse.model import namespace as ns
 from synapse.model.agents import Agent, settled
 from synapse.model.entry import Draft, references
+from synapse.model.placement import GENESIS
 from synapse.model.records import Record
 from synapse.model.settings import Settings, settled_settings
 from synapse.system.digest import sha256

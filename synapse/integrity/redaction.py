@@ -41,7 +41,7 @@ def redact(store: Store, id: str, reason: str) -> Redacted:
     store.demand_writable()
     store.look(force=True)
     log = store.log
-    record = log.get(id)
+    record = store.commit.get(id)
     if record.kind != "entry" or record.id is None:
         raise NotFound(f"there is no entry {id}", id=id)
     if "body" in record.fields:

@@ -15,8 +15,8 @@ from synapse.log.chain import seq_of
 from synapse.log.damage import Stretch, restored
 from synapse.log.files import FilesLog
 from synapse.log.proof import Proof, mend
-from synapse.log.settle import GRACE
 from synapse.log.unite import lines_of, put_back
+from synapse.log.upkeep.finish import GRACE
 from synapse.model.agents import OPERATOR
 from synapse.model.results import Problem, Report
 from synapse.store import Store
@@ -167,7 +167,7 @@ def _repair_lines(store: Store, log: FilesLog, source: str | None, give_up: bool
             given_up.append([first, last, sha256(stretch.raw)])
             notes.append(f"{stretch.where}: given up")
         else:
-            log.journal.give_up_last()
+            log.journal.give_up_last(store.commit)
             notes.append(f"{stretch.where}: given up")
         floor = first - 1
     if floor >= 0:

@@ -6,12 +6,11 @@ import json
 
 from synapse.model import clock
 from synapse.model.entry import mint, minted
+from synapse.model.placement import Tail
 from synapse.model.records import Record
 from synapse.system.digest import sha256
 from synapse.system.json import dumps
-from synapse.system.typed import NamedTuple
 
-GENESIS = "0" * 64
 _HEAD = len('{"chain":"') + 64 + len('",')
 _TEXT = b',"text":'
 _NOT_TEXT = b',"\\u0074ext":'  # the same key, of a mapping within the fields
@@ -21,28 +20,13 @@ _loads = json.JSONDecoder().decode
 _quote = json.encoder.encode_basestring
 
 
-class Tail(NamedTuple):
-    """Where the journal ends: all that the next line depends on."""
-
-    seq: int
-    chain: str
-    at: int
-    day: str
-    n: int
-    end: int
-    start: int = -1  # where the last line begins, in the segment that is written to
-
-
-NOTHING = Tail(0, GENESIS, 0, "", 0, 0)  # of a journal without lines
-
-
 def encode(tail: Tail, at: int, record: Record) -> tuple[bytes, Record, Tail]:
     """Return the line of a new record behind this tail, the record as it stands there, and the tail
     after it.
     """
     moment, seq = clock.iso(at), tail.seq + 1
     day = moment[:10]
-    count = _ids_minted(tail, day, record.id)
+    count = ids_minted(tail, day, record.id)
     names = ("kind", "by", "id", "path", "once", "key")
     values = (record.kind, record.by, record.id, record.path, record.once, record.key)
     pairs = zip(names, values, strict=True)
@@ -65,7 +49,7 @@ def encode(tail: Tail, at: int, record: Record) -> tuple[bytes, Record, Tail]:
     return raw, placed, Tail(seq, chain, at, day, count, tail.end + len(raw), tail.end)
 
 
-def _ids_minted(tail: Tail, day: str, id: str | None) -> int:
+def ids_minted(tail: Tail, day: str, id: str | None) -> int:
     """Return how many ids of the day are used up, with this one."""
     count = tail.n if tail.day == day else 0
     if id == mint(day, count + 1):

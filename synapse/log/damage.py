@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from synapse.log.chain import (
-    GENESIS,
     assemble,
     chain_of,
     decode,
@@ -21,6 +20,7 @@ from synapse.log.chain import (
     quoted,
     split,
 )
+from synapse.model.placement import GENESIS
 from synapse.model.records import Record
 from synapse.system.digest import sha256
 from synapse.system.typed import NamedTuple

@@ -17,11 +17,12 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from synapse.errors import StoreBusy, StoreCorrupt, StoreError
-from synapse.log.chain import Tail, encode, is_whole, tail_of
+from synapse.log.chain import encode, is_whole, tail_of
 from synapse.log.damage import is_changed
 from synapse.log.disk import line_before, sync, sync_directory, unwritten, write_all
 from synapse.log.reader import JournalReader
 from synapse.model.clock import day, stamp
+from synapse.model.placement import NOBODY, Keeper, Place, Tail
 from synapse.model.records import Record
 from synapse.system.digest import sha256
 from synapse.system.lock import Barred, lock_in
@@ -30,8 +31,6 @@ SEGMENT_BYTES = 64 << 20
 # What ends a torn line. Without the sign, a line that lacks only its newline would read as whole.
 _TORN = b"~\n"
 _NEWS = 1 << 20  # bytes of other writers' lines that are read at once
-
-Place = Callable[[Record, Tail, int], Record]
 
 
 def _unchanged(record: Record, tail: Tail, at: int) -> Record:
@@ -62,15 +61,11 @@ class Journal(JournalReader):
         super().__init__(directory, readonly)
         self.segment = self.starts[-1]  # where lines are written, under the lock alone
         self.tail: Tail | None = None
-        # Called under the lock, before a line follows one that is not known.
-        self.check: Callable[[], object] = lambda: None
         self.checked = -1
-        # Called under the lock: the highest number that an id of a day has.
-        self.minted: Callable[[str], int] = lambda day: 0
         self.gives_up = False  # whether a line that was changed may be sealed
 
     def append(
-        self, records: Iterable[Record], place: Place = _unchanged
+        self, records: Iterable[Record], place: Place = _unchanged, keeper: Keeper = NOBODY
     ) -> list[tuple[Record, bool]]:
         """Commit these records and return them as stored, each with whether a line was written for
         it.
@@ -85,7 +80,7 @@ class Journal(JournalReader):
 
         def write() -> None:
             for record in records:
-                results.append(self._write(record, place))
+                results.append(self._write(record, place, keeper))
                 # Also of a record that was there: whoever wrote it may have died before its sync.
                 fds.add(self._fd(self.segment))
 
@@ -94,40 +89,40 @@ class Journal(JournalReader):
             for fd in fds:
                 sync(fd)
         except BaseException as error:
-            self._void([record for record, new in results if new])
+            self._void([record for record, new in results if new], keeper)
             if isinstance(error, OSError):
                 raise unwritten(error) from error
             raise
         return results
 
-    def finish(self) -> None:
+    def finish(self, keeper: Keeper = NOBODY) -> None:
         """Seal what a writer that died left of its line."""
         fd = self._fd((self._list() or [1])[-1])
         size = os.fstat(fd).st_size
         if size and not is_whole(line_before(fd, size)[1]):
-            self.lock.run(self._current)
+            self.lock.run(partial(self._current, keeper))
 
-    def give_up_last(self) -> None:
+    def give_up_last(self, keeper: Keeper = NOBODY) -> None:
         """Seal a last line whose bytes were changed: what it said is given up."""
         self.gives_up = True
         try:
-            self.lock.run(self._current)
+            self.lock.run(partial(self._current, keeper))
         finally:
             self.gives_up = False
 
-    def _write(self, record: Record, place: Place = _unchanged) -> tuple[Record, bool]:
+    def _write(self, record: Record, place: Place, keeper: Keeper) -> tuple[Record, bool]:
         """Write the line of a record, under the lock, to the segment that is to be synced; return
         it as stored, and whether a line was written.
         """
-        tail = self._current()
+        tail = self._current(keeper)
         while self.checked != self.replaced:
             self.checked = self.replaced
-            self.check()
-            tail = self._current()
+            keeper.check()
+            tail = self._current(keeper)
         at = stamp(self.clock(), tail.at)
         # a new one; or an old one, where a clock was ahead
         if (now := day(at)) != tail.day:
-            tail = tail._replace(day=now, n=self.minted(now))
+            tail = tail._replace(day=now, n=keeper.minted(now))
         placed = place(record, tail, at)
         if placed.seq:
             return placed, False
@@ -154,18 +149,18 @@ class Journal(JournalReader):
         self.tail = following
         return placed, True
 
-    def _void(self, records: Iterable[Record]) -> None:
+    def _void(self, records: Iterable[Record], keeper: Keeper) -> None:
         """Take back lines that were not synced, if the disk lets us; nobody was told that they were
         stored.
         """
         try:
             for record in records:
                 void = Record.new("void", record.by, {"seq": record.seq})
-                self.lock.run(partial(self._write, void))
+                self.lock.run(partial(self._write, void, _unchanged, keeper))
         except (StoreError, OSError):
             pass
 
-    def _current(self) -> Tail:
+    def _current(self, keeper: Keeper) -> Tail:
         """Return the tail as it is now, under the lock. A torn end is sealed; a new segment, and a
         file that is another one than before, are noticed.
         """
@@ -194,7 +189,7 @@ class Journal(JournalReader):
                 return self.tail
             replaced = self.replaced
             # A seal takes the place of a record: what was lost there is found out before.
-            self.check()
+            keeper.check()
             if replaced == self.replaced:
                 self._seal(fd, tail, size)
                 return self.tail

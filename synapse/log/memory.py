@@ -5,21 +5,16 @@ process.
 from __future__ import annotations
 
 from _thread import RLock
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 
-from synapse.errors import Conflict, NotFound, StoreError
-from synapse.log.line import agent_record, entry_record
-from synapse.model import clock, kinds
+from synapse.errors import NotFound
+from synapse.log.chain import ids_minted
+from synapse.model import clock
 from synapse.model.agents import Agent
-from synapse.model.entry import Entry, mint, minted
-from synapse.model.records import Guard, Lost, Record, demand
+from synapse.model.placement import NOTHING, Keeper, Place
+from synapse.model.records import Lost, Record
 from synapse.model.settings import Settings
-from synapse.privacy.records import safe
 from synapse.system.digest import sha256
-from synapse.system.typed import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from synapse.index.index import Index
 
 
 class MemoryLog:
@@ -36,41 +31,43 @@ class MemoryLog:
         self.declared: dict[str, Agent] = {}
         self.declared_settings = settings or Settings()
         self.lock = RLock()
-        self.day = ("", 0)
-        self.state: Index | None = None
+        self.tail = NOTHING
 
-    def append(
-        self, record: Record, *, once: str | None = None, unless: Guard | None = None
-    ) -> Record:
-        record = safe(record)
+    def write(
+        self, records: Iterable[Record], place: Place, keeper: Keeper
+    ) -> list[tuple[Record, bool]]:
+        results: list[tuple[Record, bool]] = []
         with self.lock:
-            if once is not None and (first := self._derived().first(record.by, once)) is not None:
-                return self.at(first)
-            if unless is not None:
-                demand(unless, self._derived().keyed)
-            at = clock.stamp(self.clock(), self.records[-1].at if self.records else 0)
-            if record.entry is not None:
-                record = entry_record(record, at, self._claim(at, record.entry), alias_free=False)
-            seq = len(self.records) + 1
-            record = record._replace(seq=seq, at=at, once=once, entry=None)
-            self.records.append(record)
-            return record
+            try:
+                for record in records:
+                    results.append(self._write(record, place, keeper))
+            except BaseException:
+                for record in [record for record, new in results if new]:
+                    self._put(Record.new("void", record.by, {"seq": record.seq}), self.tail.at)
+                raise
+        return results
 
-    def append_all(
-        self, batch: Mapping[str, Record], *, unless: Guard | None = None
-    ) -> list[Record]:
-        with self.lock:
-            state = self._derived()
-            firsts = [state.first(record.by, once) for once, record in batch.items()]
-            if None in firsts:
-                demand(unless, state.keyed)
-            return [self.append(record, once=once) for once, record in batch.items()]
+    def _write(self, record: Record, place: Place, keeper: Keeper) -> tuple[Record, bool]:
+        at = clock.stamp(self.clock(), self.tail.at)
+        tail = self.tail
+        if (now := clock.day(at)) != tail.day:  # a new one; or an old one: a clock was ahead
+            tail = tail._replace(day=now, n=keeper.minted(now))
+        placed = place(record, tail, at)
+        if placed.seq:
+            return placed, False
+        self.tail = tail
+        return self._put(placed, at), True
 
-    def get(self, id: str) -> Record:
-        seq = self._derived().holder(id)
-        if seq is None:
-            raise NotFound(f"there is no entry {id}", id=id)
-        return self.at(seq)
+    def _put(self, record: Record, at: int) -> Record:
+        placed = record._replace(seq=len(self.records) + 1, at=at, entry=None)
+        day = clock.day(at)
+        count = ids_minted(self.tail, day, placed.id)
+        self.tail = self.tail._replace(seq=placed.seq, at=at, day=day, n=count)
+        self.records.append(placed)
+        return placed
+
+    def occupied(self, path: str) -> bool:
+        return False
 
     def at(self, seq: int) -> Record:
         if not 0 < seq <= len(self.records):
@@ -84,7 +81,10 @@ class MemoryLog:
                 text=None, sha=sha256((record.text or "").encode())
             )
 
-    def since(self, cursor: int = 0) -> Iterator[Record]:
+    def these(self, seqs: Iterable[int]) -> Iterator[Record]:
+        return (self.records[seq - 1] for seq in seqs if 0 < seq <= len(self.records))
+
+    def since(self, cursor: int = 0, texts: bool = True) -> Iterator[Record]:
         return iter(self.records[cursor:])
 
     def batch(self, cursor: int, limit: int, after: str = "") -> tuple[list[Record], str]:
@@ -109,28 +109,8 @@ class MemoryLog:
     def explain(self, lost: Lost) -> str:
         return "its owner took records back"
 
-    def turn(self) -> int:
-        return 0
-
-    def fork(self, turn: int) -> int | None:
-        return None
-
     def restart(self, floor: int, forget: bool = False) -> None:
         """Do nothing: a log in memory has no files."""
-
-    def archive(
-        self, ids: Collection[str], by: str, reason: str, unless: Guard | None = None
-    ) -> Record:
-        return self.append(
-            Record.new("archive", by, {"ids": list(ids), "reason": reason}), unless=unless
-        )
-
-    def restore(
-        self, ids: Collection[str], by: str, reason: str, unless: Guard | None = None
-    ) -> Record:
-        return self.append(
-            Record.new("restore", by, {"ids": list(ids), "reason": reason}), unless=unless
-        )
 
     def agents(self) -> Iterable[Agent]:
         return list(self.declared.values())
@@ -138,9 +118,9 @@ class MemoryLog:
     def settings(self) -> Settings:
         return self.declared_settings
 
-    def register(self, agent: Agent, by: str, was: Agent | None = None) -> Record:
+    def declare(self, agent: Agent) -> str | None:
         self.declared[agent.id] = agent
-        return self.append(agent_record(agent, by, was))
+        return None
 
     def close(self) -> None:
         pass
@@ -148,33 +128,5 @@ class MemoryLog:
     def recover(self, records: Iterable[Record]) -> None:
         """Become the copy of another log."""
         with self.lock:
-            self.records.extend(records)
-            numbers = [own for record in self.records if (own := minted(record.id or ""))]
-            self.day = max(numbers, default=self.day)
-
-    def _claim(self, at: int, entry: Entry) -> str:
-        """Return the id of an entry: the next of the day, or the writer's own for what is no plain
-        entry.
-        """
-        if entry.kind != kinds.ENTRY:
-            if (
-                kinds.kind_of(entry.id) != entry.kind
-                or self._derived().holder(entry.id) is not None
-            ):
-                raise Conflict(
-                    f"{entry.id!r} is taken, or is no id of {entry.kind}s: nothing was written",
-                    id=entry.id,
-                )
-            return entry.id
-        day = clock.day(at)
-        if self.day[0] != day:  # a new one, or an old one: a clock was ahead
-            self.day = (day, self._derived().minted(day))
-        number = self.day[1] + 1 if self.day[0] == day else 1
-        self.day = (day, number)
-        return mint(day, number)
-
-    def _derived(self) -> Index:
-        if self.state is None:
-            raise StoreError("the log was opened without its index")
-        self.state.catch_up()
-        return self.state
+            for record in records:
+                self._put(record, record.at)

@@ -15,9 +15,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from synapse.errors import StoreCorrupt
 from synapse.formats import codec
-from synapse.log.chain import GENESIS, NOTHING, chain_of, decode, encode, follows, tail_of
+from synapse.log.chain import chain_of, decode, encode, follows, tail_of
 from synapse.model import clock, kinds
 from synapse.model.entry import is_id, mint, minted
+from synapse.model.placement import GENESIS, NOTHING
 from synapse.model.records import Record, entry_of
 from synapse.system.digest import sha256
 from synapse.system.typed import Any, NamedTuple

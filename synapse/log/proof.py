@@ -11,11 +11,12 @@ from functools import partial
 from hashlib import sha256 as hash_of
 
 from synapse.errors import InvalidQuery
-from synapse.log.chain import GENESIS, decode, is_redacted, quoted, split
+from synapse.log.chain import decode, is_redacted, quoted, split
 from synapse.log.damage import is_changed
 from synapse.log.expected import ARCHIVED, GONE, LIVE, ExpectedFile, ExpectedFiles
 from synapse.log.journal import Journal
 from synapse.log.mirror import Mirror, block, pages, unplaced
+from synapse.model.placement import GENESIS
 from synapse.model.records import Record, filings
 from synapse.model.results import Problem, Report
 from synapse.system.plain_files import open_file

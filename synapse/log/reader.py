@@ -12,17 +12,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 
 from synapse.errors import StoreCorrupt
-from synapse.log.chain import (
-    GENESIS,
-    NOTHING,
-    Tail,
-    chain_of,
-    decode,
-    decode_head,
-    is_whole,
-    seq_of,
-    tail_of,
-)
+from synapse.log.chain import chain_of, decode, decode_head, is_whole, seq_of, tail_of
 from synapse.log.damage import Stretch, stretches, walk
 from synapse.log.disk import (
     last_line,
@@ -33,6 +23,7 @@ from synapse.log.disk import (
     unreadable,
     whole_lines,
 )
+from synapse.model.placement import GENESIS, NOTHING, Tail
 from synapse.model.records import Record
 
 _READERS = 16

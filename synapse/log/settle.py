@@ -1,4 +1,4 @@
-"""What follows a commit in the tree of files: placing, filing away, quarantine, and doing it again
+"""What follows a record in the tree of files: placing, filing away, quarantine, and doing it again
 after a crash.
 """
 
@@ -12,28 +12,19 @@ from functools import partial
 
 from synapse.errors import NotFound, StoreError
 from synapse.log.adopt import Rejected
-from synapse.log.journal import Journal
-from synapse.log.mirror import Mirror, has_place, is_page, live_path, path_of
+from synapse.log.mirror import Mirror, has_place, live_path, path_of
 from synapse.model import clock
-from synapse.model.entry import SECOND
 from synapse.model.records import Record, filings
 from synapse.privacy.personal import concealed
 from synapse.privacy.secrets import mask
-from synapse.system import plain_files
 from synapse.system.digest import sha256
-from synapse.system.lock import hold
 
 Find = Callable[[Collection[str]], Iterable[Record]]
 Place = Callable[[str], str]
-Mend = Callable[[Collection[str]], None]
 
-_PLACED = ".index/placed"
-_ANEW = "anew"  # in the place of what names a run of the machine: every file is to be compared
 _ASIDE = ".index/aside"
 # Errors of a disk that is full or fails, and of too many open files: they may be over soon.
 _PASSING = frozenset((EAGAIN, EDQUOT, EINTR, EIO, EMFILE, ENFILE, ENOMEM, ENOSPC))
-GRACE = 2 * SECOND  # so old is a record whose writer, if its file is not there, is dead
-_UNSYNCED = 120 * SECOND
 
 
 def follow(mirror: Mirror, records: Iterable[Record], find: Find) -> None:
@@ -167,80 +158,7 @@ def _readable(text: str) -> str:
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-def finish(
-    root: str,
-    journal: Journal,
-    mirror: Mirror,
-    find: Find,
-    place: Place,
-    mend: Mend,
-    limit: int | None = None,
-) -> int:
-    """Follow again every record that no one has checked yet; how many files were looked at.
-
-    Writers place their files after the commit, unsynced. So a killed writer leaves a gap, closed
-    when its record is two seconds old; and after the machine itself went down the last two minutes
-    are checked again. `mend` writes archive pages anew, of which that left a part.
-    """
-    fd = _only_one(root)
-    if fd is None:
-        return 0
-    find = partial(_placeable, find)
-    try:
-        return _finish(root, journal, mirror, find, place, mend, limit)
-    finally:
-        os.close(fd)
-
-
-def _only_one(root: str) -> int | None:
-    """Return an open lock, or None where another process is at it or this one may not write."""
-    try:
-        return hold(os.path.join(root, _PLACED + ".lock"))
-    except OSError:
-        return None
-
-
-def _finish(
-    root: str,
-    journal: Journal,
-    mirror: Mirror,
-    find: Find,
-    place: Place,
-    mend: Mend,
-    limit: int | None,
-) -> int:
-    seq, at, before = _placed(root)
-    placed, now, boot_id = seq, journal.clock(), boot()
-    start = at - _UNSYNCED if before != boot_id else at
-    checked, limit = 0, limit if before == boot_id else None
-    reached = boot_id
-    grown: set[str] = set()
-    floor = seq if before in (boot_id, _ANEW) else max(0, seq - 200_000)
-    for record in journal.since(floor, texts=False):
-        young = now - GRACE < record.at <= now + clock.AHEAD and before == boot_id
-        if young or (limit is not None and checked >= limit):
-            break
-        if record.seq > placed or record.at >= start:
-            ids = _ids(record)
-            if ids and not _stands(mirror, record, rebooted=before != boot_id):
-                try:
-                    grown |= _settle(mirror, ids, find, place, rebooted=before != boot_id)
-                except OSError:
-                    reached = before  # the next look begins here, as this one did
-                    break
-            checked += len(ids) or 1
-        seq, at = record.seq, min(record.at, now)
-    if before != boot_id:
-        try:
-            mend({page for page in grown if not is_page(mirror.read(page, 1 << 40) or b"")})
-        except (OSError, StoreError):
-            pass  # `verify` names what could not be mended
-    if checked or before != boot_id:
-        _note(root, f"{seq} {at} {reached}")
-    return checked
-
-
-def _stands(mirror: Mirror, record: Record, rebooted: bool) -> bool:
+def stands(mirror: Mirror, record: Record, rebooted: bool) -> bool:
     """Return whether an entry's file is where its record put it: nearly all are, and that is
     seen at once.
     """
@@ -253,7 +171,7 @@ def _stands(mirror: Mirror, record: Record, rebooted: bool) -> bool:
     return raw is not None and sha256(raw) == record.sha
 
 
-def _ids(record: Record) -> Collection[str]:
+def moved(record: Record) -> Collection[str]:
     """Return the entries whose files a record may have moved."""
     if record.kind == "entry":
         return (record.id,) if record.id else ()
@@ -262,7 +180,7 @@ def _ids(record: Record) -> Collection[str]:
     return [id for id, _ in filings(record)]
 
 
-def _settle(
+def settle(
     mirror: Mirror, ids: Collection[str], find: Find, place: Place, rebooted: bool
 ) -> set[str]:
     """Bring the tree in line with where these entries are now: with what a record once said, a file
@@ -271,7 +189,7 @@ def _settle(
     cannot be put, `verify` names.
     """
     try:
-        placed = [(entry, place(entry.id or "")) for entry in find(ids)]
+        placed = [(entry, place(entry.id or "")) for entry in _placeable(find, ids)]
         archived = [entry for entry, state in placed if state == "archived"]
         _file_away(mirror, archived)
     except (OSError, StoreError) as error:
@@ -308,44 +226,5 @@ def _put(mirror: Mirror, entry: Record, where: str, rebooted: bool) -> None:
             mirror.place(path, text, replace=changed)
 
 
-def restart(root: str, floor: int) -> None:
-    """Note that files after the floor are to be compared with their records: the journal is another
-    one from there on, and its tree is yet to follow.
-    """
-    _note(root, f"{min(floor, _placed(root)[0])} 0 {_ANEW}")
-
-
-def lags(root: str) -> bool:
-    """Return whether the tree is yet to follow a journal that is another one than before."""
-    return _placed(root)[2] == _ANEW
-
-
 def digest(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogateescape"))[:12]
-
-
-def _placed(root: str) -> tuple[int, int, str]:
-    try:
-        text = plain_files.read_file(os.path.join(root, _PLACED), 200).decode()
-        seq, at, boot = text.split(" ")
-        return int(seq), int(at), boot
-    except (OSError, ValueError):
-        return 0, 0, ""
-
-
-def _note(root: str, text: str) -> None:
-    try:
-        plain_files.replace_file(os.path.join(root, _PLACED), text.encode())
-    except OSError:
-        pass
-
-
-def boot() -> str:
-    """Return what names this run of the machine; where the system has no name for it, one that
-    never changes.
-    """
-    try:
-        with open("/proc/sys/kernel/random/boot_id") as file:
-            return file.read(64).strip()
-    except OSError:
-        return "-"

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from contextlib import closing
 
 from synapse.errors import Conflict, StoreError
-from synapse.log.chain import Tail
-from synapse.log.journal import Journal
 from synapse.model import kinds
+from synapse.model.placement import Tail
 from synapse.system.digest import sha256
 from synapse.system.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from synapse.index.index import Index
+    from synapse.log.files import FilesLog
+    from synapse.log.memory import MemoryLog
     from synapse.model.records import Record
 
 AHEAD = 200  # lines that may be read at once to save the index the catching up
@@ -29,8 +29,8 @@ KEPT = 10_000
 class TakenIds:
     """The ids on the lines after a place, as far as they were read."""
 
-    def __init__(self, journal: Journal) -> None:
-        self.journal = journal
+    def __init__(self, log: FilesLog | MemoryLog) -> None:
+        self.log = log
         self.floor = self.read = 0
         self.ids: set[str] = set()
         # Lines of this process, noted outside the lock: whoever asks next takes them in.
@@ -55,9 +55,8 @@ class TakenIds:
                 self.read = record.seq
         if self.read >= end:
             return
-        with closing(self.journal.since(self.read, texts=False)) as records:  # type: ignore[type-var]
-            for record in records:
-                self.ids.update(names_of(record))
+        for record in self.log.since(self.read, texts=False):
+            self.ids.update(names_of(record))
         self.read = end
 
 

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 
 from synapse.errors import Conflict, InvalidEntry, NotFound
-from synapse.log import settle
+from synapse.log import progress
 from synapse.log.chain import decode, is_whole
 from synapse.log.damage import Stretch, has_text
 from synapse.log.disk import sync, sync_directory, whole_lines
@@ -34,7 +34,7 @@ def unite(root: str, journal: Journal, mirror: Mirror, more: Iterable[bytes] = (
     if merged.lines or len(histories.ours) != before:
         _leave(mirror, merged.moved)
         _rewrite(journal, all_lines, os.path.join(root, ".index"))
-        settle.restart(root, 0)
+        progress.restart(root, 0)
     return merged._replace(records=merged.records + histories.end - own)
 
 
@@ -46,7 +46,7 @@ def begin(root: str, journal: Journal, raws: Sequence[bytes]) -> None:
     def write() -> None:
         if journal.last():
             raise Conflict("the journal holds records already")
-        settle.restart(root, 0)
+        progress.restart(root, 0)
         _rewrite(journal, raws, os.path.join(root, ".index"))
         sync_directory(root)
 

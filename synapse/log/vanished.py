@@ -9,7 +9,7 @@ import time
 from synapse.errors import StoreCorrupt
 from synapse.log import git
 from synapse.log.journal import Journal
-from synapse.log.settle import boot
+from synapse.log.progress import boot
 from synapse.model.entry import SECOND
 from synapse.model.records import Lost
 

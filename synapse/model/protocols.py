@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol, runtime_checkable
 
 from synapse.model.agents import Agent
-from synapse.model.records import Guard, Lost, Record
+from synapse.model.placement import Keeper, Place
+from synapse.model.records import Lost, Record
 from synapse.model.settings import Settings
 
 Clock = Callable[[], int]
@@ -19,48 +20,38 @@ class Log(Protocol):
     * Order is the log's own: `seq` grows by one per record. `at` is the time of its receipt, which
       steps back only behind a clock that was ahead (`model.clock.stamp`). Readers at a cursor (the
       seq they have seen) never miss a record and never get one twice.
-    * `append` returns only when the record would survive the death of every process and, where the
-      store can promise it, of the machine. If it raises, the record is not in the log, or is
-      followed by its `void`.
-    * The id of an entry is claimed by the append, unique in the workspace for ever, by any number
-      of writers.
-    * `append(once=KEY)` returns the first record of the same author and key instead of writing a
-      second.
-    * `append(unless=GUARD)` raises Conflict, and writes nothing, where the guard no longer holds;
-      the decision and the write are one step. A guard may carry others of other keys (`also`): all
-      of them hold, or nothing is written. `once` comes first: what is written already is returned,
-      whatever the guard says.
-    * `append_all` is so many appends, each under its `once`, with one turn at the lock and one
-      sync. The guard, and what is written already, are decided on the log as it was before the
-      first of them. Only a crash, or a disk that has no room for a void, may leave the first of
-      them there without the rest.
-    * `archive` and `restore` move entries between the live tree and the archive; ids, order and
-      text stay.
+    * `write` returns only when its records would survive the death of every process and, where the
+      store can promise it, of the machine. If it raises, no record of it is in the log, or each is
+      followed by its `void`. Only a crash, or a disk that has no room for a void, may leave the
+      first of them there without the rest.
+    * A record is placed, and written, in one step: nobody writes between what `place` decides and
+      the line. `Commit` decides ids, `once` and guards there.
     * Everything may be called from several threads. After `close` nothing may be called but
       `close`.
     * Failures are StoreError, StoreBusy where trying again helps, StoreCorrupt where it does not.
     """
 
-    def append(
-        self, record: Record, *, once: str | None = None, unless: Guard | None = None
-    ) -> Record:
-        """Commit one record and return it as stored."""
-
-    def append_all(
-        self, batch: Mapping[str, Record], *, unless: Guard | None = None
-    ) -> list[Record]:
-        """Commit these records, in their order, and return them as stored. The keys are what `once`
-        is to each.
+    def write(
+        self, records: Iterable[Record], place: Place, keeper: Keeper
+    ) -> list[tuple[Record, bool]]:
+        """Write these records, in their order, each as `place` returns it for the tail and the time
+        at hand; return them as stored, each with whether it is new. One that `place` returns with
+        a place of its own was there before, and is not written.
         """
 
-    def get(self, id: str) -> Record:
-        """Return the record that holds this id, or NotFound."""
+    def occupied(self, path: str) -> bool:
+        """Return whether a file of this name stands beside the log, so that no entry's file can."""
 
     def at(self, seq: int) -> Record:
         """Return the record at this place, or NotFound."""
 
-    def since(self, cursor: int = 0) -> Iterator[Record]:
-        """Yield every record after the cursor, in order, as far as the log goes now."""
+    def these(self, seqs: Iterable[int]) -> Iterator[Record]:
+        """Yield the records at these places, each behind the one before."""
+
+    def since(self, cursor: int = 0, texts: bool = True) -> Iterator[Record]:
+        """Yield every record after the cursor, in order, as far as the log goes now; without
+        their texts where these are not asked for.
+        """
 
     def batch(self, cursor: int, limit: int, after: str = "") -> tuple[list[Record], str]:
         """Return so many records after the cursor, and the proof of the last of them. `after` is
@@ -102,29 +93,11 @@ class Log(Protocol):
         """Return why it is right that the log ends before what was derived from it. StoreCorrupt
         where it is not."""
 
-    def turn(self) -> int:
-        """Return how often the log turned out to be another one than before, as far as that was
-        noticed."""
-
-    def fork(self, turn: int) -> int | None:
-        """Return the last record that all logs since this turn have in common; None where that is
-        not known."""
-
     def restart(self, floor: int, forget: bool = False) -> None:
         """Look again at what follows from the records after the floor: the log is another one from
         there on. With `forget`, what stands in the tree and not in the log was dropped there,
         whoever wrote it once.
         """
-
-    def archive(
-        self, ids: Collection[str], by: str, reason: str, unless: Guard | None = None
-    ) -> Record:
-        """File entries away. They stay readable under their ids."""
-
-    def restore(
-        self, ids: Collection[str], by: str, reason: str, unless: Guard | None = None
-    ) -> Record:
-        """Bring archived entries back, in their old order."""
 
     def agents(self) -> Iterable[Agent]:
         """Return the agents as the operator declares them now."""
@@ -132,8 +105,10 @@ class Log(Protocol):
     def settings(self) -> Settings:
         """Return the settings as the operator declares them now."""
 
-    def register(self, agent: Agent, by: str, was: Agent | None = None) -> Record:
-        """Declare an agent, or change its declaration from what it was."""
+    def declare(self, agent: Agent) -> str | None:
+        """Keep the declaration of an agent beside the log; return the digest of its file, if it has
+        one.
+        """
 
     def close(self) -> None:
         """Release every resource. Idempotent."""

@@ -4,8 +4,9 @@ use the memory and for other logs.
 Needs no test framework: `LogContract` is a plain class of plain asserts.
 
     class TestMine(LogContract):
-        def make_log(self, clock):
-            return MyLog(clock)
+        def make_commit(self, clock):
+            log = MyLog(clock)
+            return Commit(log, Index(log, ":memory:"))
 """
 
 from __future__ import annotations

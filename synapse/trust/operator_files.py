@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from synapse.errors import InvalidEntry, StoreError, SynapseError
 from synapse.index.index import Index
+from synapse.log.commit import Commit
 from synapse.log.files import FilesLog
 from synapse.log.line import agent_record
 from synapse.model.agents import OPERATOR, settled
@@ -33,7 +34,8 @@ Signatures = dict[str, tuple[int, int, int]]
 class OperatorFiles:
     """The operator's files of one workspace, as they were last read. A log in memory has none."""
 
-    def __init__(self, log: FilesLog | MemoryLog, index: Index) -> None:
+    def __init__(self, log: FilesLog | MemoryLog, commit: Commit, index: Index) -> None:
+        self.commit = commit
         self.log = log if isinstance(log, FilesLog) else None
         self.index = index
         self.signed: Signatures | None = None
@@ -65,7 +67,7 @@ class OperatorFiles:
                     unread.add(path)
                 changes += change or []
         for start in range(0, len(changes), BATCH):
-            self.log.append_all(dict(changes[start : start + BATCH]))
+            self.commit.append_all(dict(changes[start : start + BATCH]))
         if now.get("synapse.yaml") != before.get("synapse.yaml"):
             self._notice_settings(now.get("synapse.yaml"))
         self.signed = {path: now[path] for path in now.keys() - unread}
@@ -145,7 +147,9 @@ class OperatorFiles:
         self._complain(strays)
         if was is not None and was != settings:
             fields = {"settings": settings._asdict(), "was": was._asdict(), "how": "edited"}
-            self.log.append(Record.new("settings", OPERATOR, fields), once=f"settings:{signature}")
+            self.commit.append(
+                Record.new("settings", OPERATOR, fields), once=f"settings:{signature}"
+            )
 
     def reread(self) -> None:
         """Drop the settings where a file changed, for a process that can journal nothing: settings

@@ -145,7 +145,7 @@ def test_what_a_higher_one_archived_is_not_restored_from_below(mem):
 def test_the_operators_archive_is_the_operators(mem):
     eng = mem.as_agent("eng")
     entry = eng.append("x", "decisions/core")
-    mem.store.log.append(Record.new("archive", "operator", {"ids": [entry.id], "reason": "no"}))
+    mem.store.commit.append(Record.new("archive", "operator", {"ids": [entry.id], "reason": "no"}))
     for name in ("eng", "cto"):
         with pytest.raises(synapse.Forbidden, match="operator"):
             mem.as_agent(name).restore([entry.id])
@@ -315,7 +315,7 @@ def test_a_forged_name_uses_up_nobodys_hour(tmp_path):
     with limited(tmp_path, clock, entries=4) as mem:
         for _ in range(9):
             entry = Entry("", "low", "", "status/x", "info", "x", "1d", trust="unverified")
-            mem.store.log.append(Record.new("entry", "low", {}, entry))
+            mem.store.commit.append(Record.new("entry", "low", {}, entry))
         assert mem.as_agent("low").append("x", "status/x").trust == "local"
 
 

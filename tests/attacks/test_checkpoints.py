@@ -21,10 +21,11 @@ from synapse.formats import note
 from synapse.formats.note import Checkpoint
 from synapse.integrity import checkpoints, schedule
 from synapse.integrity.last_signed import folder_of, last_signed
-from synapse.log.chain import GENESIS, assemble, chain_of, link, split
+from synapse.log.chain import assemble, chain_of, link, split
 from synapse.log.files import FilesLog
 from synapse.log.proof import Proof
 from synapse.model.agents import Agent
+from synapse.model.placement import GENESIS
 from synapse.system import home
 from synapse.system.digest import sha256
 from synapse.testing import FrozenClock

@@ -50,7 +50,7 @@ def hidden_acts(mem, turn):
     yield lambda: hr.claim(f"layoffs {turn}", note="users first")
     yield lambda: cto.writer.shown([], 5, 1, "read")
     yield lambda: Mail(hr).react(Mail(hr).inbox()[0].id, "ok")
-    yield lambda: mem.store.log.append(
+    yield lambda: mem.store.commit.append(
         Record.new(
             "run",
             "hr",
@@ -63,10 +63,10 @@ def hidden_acts(mem, turn):
             },
         )
     )
-    yield lambda: mem.store.log.append(
+    yield lambda: mem.store.commit.append(
         Record.new("quarantine", "log", {"path": "entries/secret/x.md", "reason": "x"})
     )
-    yield lambda: mem.store.log.append(
+    yield lambda: mem.store.commit.append(
         Record.new("stop", "operator", {"run": f"run-{turn}", "reason": "layoffs"})
     )
 

@@ -21,7 +21,8 @@ from orchestrator.nightly.notebook.defrag_agent import BACKUPS, HISTORY, LOG
 from scenarios.data import ledger, texts
 from synapse import Mail, backup, exchange
 from synapse.integrity import repair
-from synapse.log.chain import GENESIS, Tail, encode
+from synapse.log.chain import encode
+from synapse.model.placement import GENESIS, Tail
 from synapse.model.records import Record
 
 AT = 1_770_000_000_000_000

@@ -87,8 +87,8 @@ class Death:
         return acts
 
     def haunts(self, memory):
-        log = memory.store.log
-        log.append = self.around(log.append, lambda pending, **_: pending.kind)
+        commit = memory.store.commit
+        commit.append = self.around(commit.append, lambda pending, **_: pending.kind)
         Folder.record = self.around(Folder.record, _recorded)
         Folder.write = self.around(Folder.write, lambda folder, name, text: name)
 

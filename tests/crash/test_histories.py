@@ -13,7 +13,7 @@ import pytest
 import synapse
 from synapse.cli import main
 from synapse.errors import StoreCorrupt
-from synapse.log import settle, vanished
+from synapse.log import progress, vanished
 from synapse.log.git import IGNORE
 from tests.git import commit, git
 
@@ -368,7 +368,7 @@ def another_boot(monkeypatch):
     """The machine went down and came up again."""
 
     def reboot():
-        for module in (settle, vanished):
+        for module in (progress, vanished):
             monkeypatch.setattr(module, "boot", lambda: "00000000-0000-0000-0000-000000000000")
 
     return reboot

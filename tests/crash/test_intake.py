@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 import synapse
-from synapse.log import adopt, intake
+from synapse.log import adopt
+from synapse.log.upkeep import intake
 from synapse.model import clock
 from synapse.model.entry import SECOND
 from synapse.model.records import Record
@@ -105,10 +106,10 @@ def look(root, number, batch, wrong):
     adopt.SETTLED = -1
     intake.BATCH = batch
     if wrong:
-        from synapse.log import files
+        from synapse.log.upkeep import tree
 
         planted = next(each for each in WRONG if each.__name__ == wrong)
-        setattr(files, planted.__base__.__name__, planted)
+        setattr(tree, planted.__base__.__name__, planted)
     with synapse.open(root) as memory:
         if number:
             die_at(number)
@@ -213,7 +214,7 @@ def once(tmp_path, monkeypatch):
         root = str(tmp_path / implementation.__name__)
         tokens, syncs, sync = dropped(root, 1), [], os.fdatasync
         monkeypatch.setattr(adopt, "SETTLED", -1)
-        monkeypatch.setattr("synapse.log.files.Intake", implementation)
+        monkeypatch.setattr("synapse.log.upkeep.tree.Intake", implementation)
         with synapse.open(root) as memory, monkeypatch.context() as patch:
             patch.setattr(os, "fdatasync", lambda fd: (syncs.append(fd), sync(fd)))
             memory.store.look(force=True)

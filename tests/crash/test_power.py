@@ -20,7 +20,7 @@ import pytest
 from orchestrator.nightly.notebook import defrag_agent
 from orchestrator.runs.files.folder import Folder
 from synapse import backup
-from synapse.log import journal, operator_files, redact, settle, unite, vanished
+from synapse.log import journal, operator_files, progress, redact, unite, vanished
 from synapse.log.mirror import Mirror
 from tests.crash.power import Recorder, files_in, is_recorded
 from tests.crash.power_acts import ACTS
@@ -117,7 +117,7 @@ def reboot(monkeypatch, tmp_path):
 
     def boot():
         monkeypatch.setenv("SYNAPSE_HOME", str(tmp_path / AFTER))
-        for module in (settle, vanished):
+        for module in (progress, vanished):
             monkeypatch.setattr(module, "boot", lambda: REBOOTED)
 
     return boot

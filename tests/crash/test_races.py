@@ -19,7 +19,7 @@ import json, sys, time, synapse
 from synapse.model.records import Record, epoch_is, none_live, sum_below
 root, name, code = sys.argv[1:4]
 with synapse.open(root) as memory:
-    log, me = memory.store.log, memory.as_agent(name)
+    commit, me = memory.store.commit, memory.as_agent(name)
     me.read()
     results = []
     def attempt(act):
@@ -93,7 +93,7 @@ def test_a_budget_is_never_oversold(root):
     code = """
 for n in range(20):
     act = Record.new("reserve", name, {"amount": 7}, key="budget")
-    attempt(lambda: log.append(act, unless=sum_below("budget", 100)).seq)
+    attempt(lambda: commit.append(act, unless=sum_below("budget", 100)).seq)
 """
     found = race(root, code)
     taken = [result for results in found for result in results if result != "Conflict"]
@@ -106,9 +106,9 @@ def test_a_claim_has_one_holder_at_a_time(root):
     code = """
 for n in range(15):
     def claim():
-        seq = log.append(Record.new("claim", name, {}, key="task"), unless=none_live("task")).seq
+        seq = commit.append(Record.new("claim", name, {}, key="task"), unless=none_live("task")).seq
         time.sleep(0.0005)
-        log.append(Record.new("claim", name, {"end": True}, key="task"))
+        commit.append(Record.new("claim", name, {"end": True}, key="task"))
         return seq
     attempt(claim)
 """
@@ -134,7 +134,7 @@ def test_an_epoch_is_taken_once(root):
     code = """
 for n in range(10):
     act = Record.new("run", name, {"run": "r", "epoch": n + 1}, key="run:r")
-    attempt(lambda: log.append(act, unless=epoch_is("run:r", n)).seq)
+    attempt(lambda: commit.append(act, unless=epoch_is("run:r", n)).seq)
 """
     race(root, code)
     epochs = [record.fields["epoch"] for record in records(root, key="run:r")]

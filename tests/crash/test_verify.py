@@ -399,8 +399,8 @@ def test_repair_changes_no_line_that_it_cannot_prove(memory, root):
 _DIES_UNPLACED = """
 import os, sys
 import synapse
-from synapse.log.files import FilesLog
-FilesLog._follow = lambda log, records: os.kill(os.getpid(), 9)
+from synapse.log.upkeep.tree import Tree
+Tree._follow = lambda tree, records: os.kill(os.getpid(), 9)
 with synapse.open(sys.argv[1]) as memory:
     memory.as_agent("eng").append("no file yet", "api/endpoints")
 """

@@ -184,7 +184,7 @@ class World:
             audience,
             trust="unverified",
         )
-        record = self.mem.store.log.append(Record.new("entry", "eng-b", {}, entry))
+        record = self.mem.store.commit.append(Record.new("entry", "eng-b", {}, entry))
         self.known.append(Known(record.id, word, state))
         return record.id
 

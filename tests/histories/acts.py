@@ -16,7 +16,8 @@ from synapse import backup
 from synapse.consolidate.nightly import run_nightly
 from synapse.errors import StoreError, SynapseError
 from synapse.exchange import merge_in
-from synapse.log import adopt, files, reader
+from synapse.log import adopt, reader
+from synapse.log.upkeep import tree
 from synapse.mail.mailbox import Mail
 from synapse.model.agents import Agent
 from synapse.model.entry import SECOND
@@ -41,16 +42,16 @@ def virtual(now, trusting):
     lists a folder trusts its time of change, or lists it again: never by the clock of the machine,
     by which no history could be played twice.
     """
-    real, settled = (synapse.store.time, files.time, reader.time), adopt.SETTLED
+    real, settled = (synapse.store.time, tree.time, reader.time), adopt.SETTLED
     start = time.time() + 1_000 if trusting else 0
     synapse.store.time = SimpleNamespace(monotonic=lambda: now() / SECOND)
-    files.time = SimpleNamespace(time=lambda: start + now() / SECOND * trusting)
+    tree.time = SimpleNamespace(time=lambda: start + now() / SECOND * trusting)
     reader.time = SimpleNamespace(time_ns=lambda: 0)
     adopt.SETTLED = float("-inf")
     try:
         yield
     finally:
-        synapse.store.time, files.time, reader.time = real
+        synapse.store.time, tree.time, reader.time = real
         adopt.SETTLED = settled
 
 

@@ -7,8 +7,10 @@ import shutil
 import pytest
 
 import synapse
-from synapse.log import adopt, files
+from synapse.log import adopt
+from synapse.log.commit import Commit
 from synapse.log.files import FilesLog
+from synapse.log.upkeep import tree
 from synapse.mail.mailbox import Mail
 
 DROP = "from: eng\ntimestamp: 2026-02-01T08:00:00Z\nnamespace: api/x\npriority: info\n"
@@ -24,7 +26,7 @@ def root(tmp_path, clock, monkeypatch):
     seen at once.
     """
     monkeypatch.setattr(adopt, "SETTLED", float("-inf"))
-    monkeypatch.setattr(files.time, "time", lambda real=files.time.time: real() + 60)
+    monkeypatch.setattr(tree.time, "time", lambda real=tree.time.time: real() + 60)
     root = tmp_path / "memory"
     with synapse.init(str(root), clock=clock) as mem:
         mem.register(synapse.Agent("lead", role="cto"))
@@ -67,7 +69,7 @@ def test_a_drop_waits_for_who_comes_next_if_its_adopter_dies(root, clock, monkey
         raise Killed
 
     with opened(root, clock) as mem, monkeypatch.context() as patch:
-        patch.setattr(FilesLog, "append_all", dies)
+        patch.setattr(Commit, "append_all", dies)
         with pytest.raises(Killed):
             look(mem)
     with opened(root, clock) as mem:
@@ -173,7 +175,7 @@ def test_the_end_of_a_file_that_was_replaced_is_read_before_the_next(root, clock
         for each in (mem, other):
             each.as_agent("eng").append("before", "api/x")
         clock.advance("10s")
-        mem.store.log.finish()
+        mem.store.tree.finish()
         shutil.copyfile(path, root / "copy")
         (root / "copy").rename(path)
         late = other.as_agent("eng").append("late", "api/x")
@@ -181,7 +183,7 @@ def test_the_end_of_a_file_that_was_replaced_is_read_before_the_next(root, clock
         other.store.log.journal.segment_bytes = 1
         other.as_agent("eng").append("in the next", "api/x")
         clock.advance("10s")
-        mem.store.log.finish()
+        mem.store.tree.finish()
         clock.advance("10s")
         assert mem.verify().problems == ()
 

@@ -185,7 +185,7 @@ def test_who_is_not_believed_holds_nothing(ground):
         when="run git push",
         trust="unverified",
     )
-    here.mem.store.log.append(Record.new("entry", "eng-b", {}, fields))
+    here.mem.store.commit.append(Record.new("entry", "eng-b", {}, fields))
     here.spawn("Push it", "eng-a", "web")
     assert len(made) == 1
 

@@ -203,7 +203,7 @@ def test_news_that_no_longer_stands_is_not_told(working):
 
     def archives(here):
         says_one(here)
-        here.mem.store.log.archive([entries[-1].id], "operator", "wrong")
+        here.mem.store.commit.archive([entries[-1].id], "operator", "wrong")
 
     *_, told = working(supersedes)
     assert ["v7" in each["text"] for each in told] == [False], "v8 is told alone"

@@ -309,7 +309,7 @@ def test_what_was_heard_before_a_look_failed_is_told_by_the_next():
         told = memory.as_agent("boss").append(
             "Stop using v1.", "decisions/api", priority="critical"
         )
-        memory.store.log.append(Record.new("vouch", "operator", {"entry": later.id}))
+        memory.store.commit.append(Record.new("vouch", "operator", {"entry": later.id}))
         boss.run_store.deliveries.feed._follower.store = Busy()
         with pytest.raises(StoreBusy):
             boss.run_store.deliveries.changes(running)

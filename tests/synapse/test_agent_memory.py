@@ -299,7 +299,7 @@ def doubtful(mem):
         trust="unverified",
         claimed="critical",
     )
-    return mem.store.log.append(Record.new("entry", "eng-a", {}, entry)).id
+    return mem.store.commit.append(Record.new("entry", "eng-a", {}, entry)).id
 
 
 def test_a_voucher_makes_it_count(mem, doubtful):

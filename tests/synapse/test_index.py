@@ -62,6 +62,7 @@ class Story:
         self.clock = FrozenClock()
         self.log = log or MemoryLog(self.clock)
         self.store = Store(self.log, self.clock)
+        self.commit = self.store.commit
         self.ids = []
 
     def tell(self, acts):
@@ -99,16 +100,18 @@ class Story:
         self._append(entry._replace(authority=RANKS[author]), key="staging")
 
     def _append(self, entry, key=None):
-        self.ids.append(self.log.append(Record.new("entry", entry.author, {}, entry, key=key)).id)
+        self.ids.append(
+            self.commit.append(Record.new("entry", entry.author, {}, entry, key=key)).id
+        )
 
     def wait(self, span):
         self.clock.advance(span)
 
     def archive(self, places):
-        self.log.archive([self.id(place) for place in sorted(places)], "c", "test")
+        self.commit.archive([self.id(place) for place in sorted(places)], "c", "test")
 
     def restore(self, places):
-        self.log.restore([self.id(place) for place in sorted(places)], "c", "test")
+        self.commit.restore([self.id(place) for place in sorted(places)], "c", "test")
 
     def rule(self, kind, place):
         more = (
@@ -116,17 +119,21 @@ class Story:
             if kind == "vouch"
             else {}
         )
-        self.log.append(Record.new(kind, "c", {"entry": self.id(place), **more}))
+        self.commit.append(Record.new(kind, "c", {"entry": self.id(place), **more}))
 
     def shown(self, agent):
-        self.log.append(Record.new("shown", agent, {"cursor": len(self.log.records)}))
+        self.commit.append(Record.new("shown", agent, {"cursor": len(self.log.records)}))
 
     def agent(self, id, how):
-        self.log.append(Record.new("agent", "operator", {"agent": Agent(id)._asdict(), "how": how}))
+        self.commit.append(
+            Record.new("agent", "operator", {"agent": Agent(id)._asdict(), "how": how})
+        )
 
     def void(self, place):
         if self.log.records:
-            self.log.append(Record.new("void", "log", {"seq": place % len(self.log.records) + 1}))
+            self.commit.append(
+                Record.new("void", "log", {"seq": place % len(self.log.records) + 1})
+            )
 
     # -- what the index says -----------------------------------------------------------------------
 
@@ -178,7 +185,7 @@ def test_what_is_archived_hides_nothing_and_what_is_restored_hides_again(acts, f
     story.tell(filing)
     assert story.live(story.clock.at + 1_000) == expected(story.every(), story.clock.at + 1_000)
     if story.ids:
-        story.log.restore(story.ids, "c", "all of them")
+        story.commit.restore(story.ids, "c", "all of them")
     assert story.live(story.clock.at + 1_000) == before
 
 
@@ -297,7 +304,7 @@ def test_a_page_of_more_than_the_cache_holds():
     story = Story()
     for n in range(4_200):
         entry = Entry("", "a", "", "api/x", "info", f"{n}", "30d")
-        story.log.append(Record.new("entry", "a", {}, entry))
+        story.commit.append(Record.new("entry", "a", {}, entry))
     index = story.index
     newest = index.current.page(None, Filter(), story.clock.at)
     everything = index.current.page(None, Filter(limit=None), story.clock.at)

@@ -491,7 +491,7 @@ def test_older_names_are_served(command, root):
 def test_a_run_is_acted_for(command, root):
     with synapse.open(root) as memory:
         fields = {"run": "r", "epoch": 3, "state": "running", "agent": "eng", "project": "shop"}
-        memory.store.log.append(Record.new("run", "eng", fields, key="run:r"))
+        memory.store.commit.append(Record.new("run", "eng", fields, key="run:r"))
 
     async def body():
         async with client(command(root, "--run", "r")) as me:

@@ -178,7 +178,7 @@ def test_a_voucher_is_told_of(mem):
         trust="unverified",
         claimed="critical",
     )
-    id = mem.store.log.append(Record.new("entry", "eng-b", {}, doubtful)).id
+    id = mem.store.commit.append(Record.new("entry", "eng-b", {}, doubtful)).id
     me = mem.as_agent("eng-a")
     assert bodies(me.follow(0, timeout=0)) == [("entry", "doubtful")]
     assert bodies(me.follow(0, critical=True, timeout=0)) == []

@@ -47,6 +47,7 @@ class Shelf:
         self.start = self.clock.at
         self.log = MemoryLog(self.clock)
         self.store = Store(self.log, self.clock)
+        self.commit = self.store.commit
         for _ in range(SIZE):
             self.add()
             self.clock.advance("2m")
@@ -76,13 +77,13 @@ class Shelf:
             to, tuple(pick.sample(TAGS, pick.randint(0, 2))), authority=pick.choice((40, 60)),
             topic=pick.choice((None, None, None, "t1", "t2")), staged=pick.random() < 0.05,
         )  # fmt: skip
-        record = self.log.append(Record.new("entry", entry.author, {}, entry))
+        record = self.commit.append(Record.new("entry", entry.author, {}, entry))
         if entry.staged and pick.random() < 0.5:
-            self.log.append(Record.new("approve", "lead", {"entry": record.id}))
+            self.commit.append(Record.new("approve", "lead", {"entry": record.id}))
         if not entry.staged and pick.random() < 0.05:
-            self.log.archive([record.id], "lead", "done")
+            self.commit.archive([record.id], "lead", "done")
         if not entry.staged and pick.random() < 0.05:
-            self.log.append(Record.new("resolve", "lead", {"entry": record.id}))
+            self.commit.append(Record.new("resolve", "lead", {"entry": record.id}))
 
     def matching(self, wanted, now, cursor):
         for entry in reversed(self.entries):
@@ -201,7 +202,7 @@ def test_every_path_is_walked(shelf):
 def test_unread_is_what_brute_force_counts(shelf, agent, moment, floor):
     now = shelf.start + moment
     if floor:
-        shelf.log.append(Record.new("shown", agent.id, {"cursor": floor}))
+        shelf.commit.append(Record.new("shown", agent.id, {"cursor": floor}))
         shelf.store.index.catch_up()
     floor = shelf.query.shown(agent.id)
     fresh = [
@@ -351,7 +352,7 @@ def test_an_agent_read_anew_reaches_what_its_new_globs_cover(mem):
 
 
 def run_record(mem, run, by="eng-a", **fields):
-    return mem.store.log.append(Record.new("run", by, {"run": run, **fields}, key=f"run:{run}"))
+    return mem.store.commit.append(Record.new("run", by, {"run": run, **fields}, key=f"run:{run}"))
 
 
 def runs_of(mem):
@@ -422,7 +423,7 @@ def test_deliveries_are_asked_for():
             fields = {"agent": agent, "state": state, "ids": ids, "how": "wake"} | (
                 {"run": run, "epoch": 1} if run else {}
             )
-            mem.store.log.append(Record.new("delivery", agent, fields))
+            mem.store.commit.append(Record.new("delivery", agent, fields))
         mem.store.index.catch_up()
         query = mem.store.index.current
 
@@ -444,7 +445,7 @@ def test_deliveries_are_asked_for():
 def test_runs_and_deliveries_are_derived_again_to_the_same_digest(tmp_path):
     with synapse.init(str(tmp_path / "memory")) as mem:
         runs_of(mem)
-        mem.store.log.append(
+        mem.store.commit.append(
             Record.new("delivery", "eng-a", {"agent": "eng-a", "state": "acked", "ids": ["syn-1"]})
         )
         before, runs = mem.digest(), mem.store.index.current.runs()

@@ -76,6 +76,7 @@ class Story:
         self.clock = FrozenClock()
         self.log = MemoryLog(self.clock)
         self.store = Store(self.log, self.clock)
+        self.commit = self.store.commit
         self.ids = []
         for name in NAMES:
             self.agent(name, ("api/*",), False)
@@ -91,7 +92,9 @@ class Story:
         return self.ids[place % len(self.ids)] if self.ids else "syn-nothing"
 
     def put(self, entry, key=None):
-        self.ids.append(self.log.append(Record.new("entry", entry.author, {}, entry, key=key)).id)
+        self.ids.append(
+            self.commit.append(Record.new("entry", entry.author, {}, entry, key=key)).id
+        )
 
     def entry(self, author, namespace, priority, topic, olds, ttl, to):
         olds = tuple(self.id(old) for old in olds)
@@ -121,35 +124,37 @@ class Story:
 
     def mark(self, agent, places, cursor):
         ids = [self.id(place) for place in sorted(places)]
-        self.log.append(
+        self.commit.append(
             Record.new(
                 "shown", agent, {"cursor": cursor, "how": "read", "ids": ids, "of": len(ids)}
             )
         )
 
     def everything(self, agent, cursor):
-        self.log.append(Record.new("shown", agent, {"cursor": min(cursor, len(self.log.records))}))
+        self.commit.append(
+            Record.new("shown", agent, {"cursor": min(cursor, len(self.log.records))})
+        )
 
     def rendered(self, agent, places):
         ids = [self.id(place) for place in sorted(places)]
-        self.log.append(
+        self.commit.append(
             Record.new(
                 "delivery", agent, {"agent": agent, "state": "rendered", "ids": ids, "run": "r"}
             )
         )
 
     def rule(self, kind, place):
-        self.log.append(Record.new(kind, "c", {"entry": self.id(place)}))
+        self.commit.append(Record.new(kind, "c", {"entry": self.id(place)}))
 
     def archive(self, places):
-        self.log.archive([self.id(place) for place in sorted(places)], "c", "test")
+        self.commit.archive([self.id(place) for place in sorted(places)], "c", "test")
 
     def restore(self, places):
-        self.log.restore([self.id(place) for place in sorted(places)], "c", "test")
+        self.commit.restore([self.id(place) for place in sorted(places)], "c", "test")
 
     def agent(self, id, reads, red):
         agent = settled(Agent(id, read=reads, write=("*",), teams=("red",) if red else ()))
-        self.log.append(
+        self.commit.append(
             Record.new("agent", "operator", {"agent": agent._asdict(), "how": "registered"})
         )
 
@@ -157,7 +162,7 @@ class Story:
         self.clock.advance(span)
 
     def void(self, place):
-        self.log.append(Record.new("void", "log", {"seq": place % len(self.log.records) + 1}))
+        self.commit.append(Record.new("void", "log", {"seq": place % len(self.log.records) + 1}))
 
     # -- the truth ---------------------------------------------------------------------------------
 

@@ -311,7 +311,7 @@ def drop(root, path, **fields):
 
 def test_a_drop_s_trust_is_that_of_what_it_is_made_of(mem, root):
     doubtful = mem.as_agent("lead").append("made", "api/x")
-    mem.store.log.append(
+    mem.store.commit.append(
         synapse.model.records.Record.new(
             "entry", "eng-a", {}, doubtful._replace(id="", trust="unverified", body="doubtful")
         )

@@ -26,7 +26,7 @@ def mem():
         mem.register(Agent("eng", read=["api/*", "blockers/*"], write=["api/*"]))
         mem.register(Agent("lead", role="project-lead", read=["*"], write=["*"]))
         run = {"run": "r", "epoch": 1, "state": "running", "agent": "eng", "project": "p"}
-        mem.store.log.append(Record.new("run", "eng", run, key="run:r"))
+        mem.store.commit.append(Record.new("run", "eng", run, key="run:r"))
         yield mem
 
 
@@ -323,7 +323,7 @@ def test_ack(me, mem):
     states = [each["state"] for each in mem.store.index.current.deliveries(entry=entry.id)]
     assert states == ["acked", "rendered"]
     assert isinstance(ask(mem.as_agent("lead"), "ack", ids=[entry.id]), ToolProblem)
-    mem.store.log.append(Record.new("run", "eng", {"run": "r", "epoch": 2}, key="run:r"))
+    mem.store.commit.append(Record.new("run", "eng", {"run": "r", "epoch": 2}, key="run:r"))
     assert "goes on as epoch 2" in ask(me, "ack", ids=[entry.id])
     refused = [
         record.fields["what"] for record in mem.store.log.since() if record.kind == "refused"

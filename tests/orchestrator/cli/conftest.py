@@ -86,7 +86,7 @@ class Office:
             memory.register(agent)
 
     def record(self, kind, by, key=None, **fields):
-        self.memory.store.log.append(Record.new(kind, by, fields, key=key))
+        self.memory.store.commit.append(Record.new(kind, by, fields, key=key))
 
     def begin(
         self, id, agent="eng-a", parent=None, root=None, task="Do it\nwell", project="web", **more

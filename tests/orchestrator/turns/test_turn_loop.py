@@ -467,7 +467,7 @@ def test_news_that_comes_with_the_last_reply_is_told_before_the_run_ends(world):
 def test_news_that_stands_no_more_when_it_is_told_says_nothing(world):
     def withdraws():
         entry = here.says("Use v2")
-        here.mem.store.log.archive([entry.id], "operator", "wrong")
+        here.mem.store.commit.archive([entry.id], "operator", "wrong")
 
     engine = Scripted(
         lambda seen: Move("", (("nothing", {}),), takes=10) if seen.turn < 3 else "Done."

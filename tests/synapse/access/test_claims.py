@@ -20,7 +20,7 @@ def mem(clock):
 
 
 def keep(mem, run, **fields):
-    mem.store.log.append(
+    mem.store.commit.append(
         Record.new("run", "eng-a", {"run": run, "agent": "eng-a", **fields}, key=f"run:{run}")
     )
 

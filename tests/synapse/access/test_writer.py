@@ -14,7 +14,7 @@ from synapse.testing import FrozenClock
 
 
 def keep(mem, run, by="eng", **fields):
-    return mem.store.log.append(Record.new("run", by, {"run": run, **fields}, key=f"run:{run}"))
+    return mem.store.commit.append(Record.new("run", by, {"run": run, **fields}, key=f"run:{run}"))
 
 
 def start(mem, run="r", by="eng", epoch=1, **fields):
@@ -109,7 +109,7 @@ def test_a_stale_incarnation_rules_on_nothing(mem, act):
     waiting = mem.as_agent("junior").append("x", "api/x")
     if act == "vouch":
         entry = waiting._replace(id="", staged=False, trust="unverified")
-        waiting = mem.store.log.append(Record.new("entry", "junior", {}, entry))
+        waiting = mem.store.commit.append(Record.new("entry", "junior", {}, entry))
     keep(mem, "s", "lead", epoch=2)
     with pytest.raises(Conflict, match="epoch 2"):
         getattr(me, act)(waiting.id)

@@ -107,7 +107,7 @@ def acts(team):
     with synapse.open(str(team)) as mem:
 
         def keep(**fields):
-            mem.store.log.append(
+            mem.store.commit.append(
                 Record.new("run", "eng-backend", {"run": "r", **fields}, key="run:r")
             )
 
@@ -118,7 +118,7 @@ def acts(team):
         me.release("the login")
         me.writer.delivery("offered", [id], "wake")
         me.writer.delivery("rendered", [id], "wake")
-        mem.store.log.append(
+        mem.store.commit.append(
             Record.new("stop", "operator", {"run": "r", "reason": "too dear"}, key="stop:r")
         )
         keep(epoch=2, state="running", holder="h")
@@ -161,10 +161,10 @@ def test_the_log_tells_who_was_given_and_woken_by_what(team, run):
         ]
         secret = author.append("secret", "api/x", to="agent:eng-backend", priority="critical").id
         about = {"cursor": 1, "how": "spawn", "run": "r", "epoch": 1}
-        mem.store.log.append(
+        mem.store.commit.append(
             Record.new("shown", "eng-backend", {**about, "ids": [public[0], secret]})
         )
-        mem.store.log.append(
+        mem.store.commit.append(
             Record.new("shown", "eng-backend", {**about, "run": "s", "ids": public})
         )
         woken = {
@@ -174,8 +174,8 @@ def test_the_log_tells_who_was_given_and_woken_by_what(team, run):
             "state": "rendered",
             "ids": [secret],
         }
-        mem.store.log.append(Record.new("delivery", "eng-backend", woken))
-        mem.store.log.append(Record.new("delivery", "eng-backend", {**woken, "state": "acked"}))
+        mem.store.commit.append(Record.new("delivery", "eng-backend", woken))
+        mem.store.commit.append(Record.new("delivery", "eng-backend", {**woken, "state": "acked"}))
         run_nightly(mem, "2026-02-01", mem.store.clock())
     backend = run("log", "--agent", "eng-backend").out
     assert f"eng-backend was given {public[0]}, {secret} at the start of run r" in backend

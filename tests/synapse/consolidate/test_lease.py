@@ -90,7 +90,7 @@ def test_of_another_machine_nothing_is_known(root):
         last = mem.store.index.keyed(KEY)[-1].fields
         assert is_dead(mem.store, KEY, last)
         elsewhere = last | {"holder": "elsewhere:" + last["holder"].rpartition(":")[2]}
-        mem.store.log.append(Record.new("night", "consolidator", elsewhere, key=KEY))
+        mem.store.commit.append(Record.new("night", "consolidator", elsewhere, key=KEY))
         assert not run_nightly(mem, TODAY, mem.store.clock()).ran
         assert run_nightly(mem, TODAY, mem.store.clock() + LEASE).ran
 

@@ -154,7 +154,7 @@ def test_what_came_beside_a_merge_that_was_begun_is_merged_in_the_same_night(wor
     mem, clock = world
     one, two = (mem.as_agent(name).append("The build takes 5 min", "api") for name in "ab")
     (act,) = todo(mem, clock()).acts
-    record = mem.store.log.append(
+    record = mem.store.commit.append(
         Record.new(
             "entry", CONSOLIDATOR, {"night": TODAY}, admit_new_entry(mem.store, act.new_entry)
         )

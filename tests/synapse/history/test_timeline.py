@@ -71,12 +71,12 @@ def test_how_a_project_went(mem):
     plan = ann.append("do it", "projects/site", topic="plan")
     clock.advance("1s")
     fields = {"run": "run-1", "agent": "ann", "epoch": 1, "project": "site", "state": "running"}
-    mem.store.log.append(Record.new("run", "ann", fields, key="run:run-1"))
+    mem.store.commit.append(Record.new("run", "ann", fields, key="run:run-1"))
     clock.advance("1s")
     ann.append("half done", "status/site")
     ann.append("of another one", "status/other")
     clock.advance("1s")
-    mem.store.log.append(
+    mem.store.commit.append(
         Record.new(
             "run", "ann", {"run": "run-1", "state": "ended", "status": "done"}, key="run:run-1"
         )

@@ -11,6 +11,7 @@ from synapse.errors import IndexDamaged, StoreCorrupt, StoreError
 from synapse.index.derive.progress import read_reached, write_reached
 from synapse.index.index import Index
 from synapse.index.snapshot import Filter
+from synapse.log.commit import Commit
 from synapse.log.memory import MemoryLog
 from synapse.model.records import Lost, Record
 from synapse.testing import FrozenClock, draft_entry
@@ -34,13 +35,17 @@ def log():
 
 
 @pytest.fixture
-def index(log, tmp_path):
-    made = Index(log, str(tmp_path / "i" / "brain.db"))
-    log.state = made
+def commit(log, tmp_path):
+    return Commit(log, Index(log, str(tmp_path / "i" / "brain.db")))
+
+
+@pytest.fixture
+def index(commit):
+    made = commit.index
     made.said = []
     made.say = made.said.append
     for number in range(3):
-        log.append(draft_entry(f"body {number}"))
+        commit.append(draft_entry(f"body {number}"))
     made.catch_up()
     yield made
     made.db.close()
@@ -132,10 +137,10 @@ def test_a_log_that_ends_before_what_a_lost_index_had_seen_is_explained(index, l
     assert index.seen() == 2
 
 
-def test_a_log_of_another_proof_that_lost_nothing_is_derived_anew(index, log):
+def test_a_log_of_another_proof_that_lost_nothing_is_derived_anew(index, log, commit):
     """It may hold as many records as before, or more."""
     write_reached(index.db, read_reached(index.db)._replace(proof="9"))
-    log.append(draft_entry("more"))
+    commit.append(draft_entry("more"))
     index.catch_up()
     assert log.losses == []
     assert index.said == [
@@ -153,19 +158,20 @@ def test_a_fold_waits_until_there_is_enough(index):
 
 def test_an_index_in_memory_is_not_folded():
     log = Told()
-    log.state = index = Index(log, ":memory:")
-    log.append(draft_entry("body"))
+    index = Index(log, ":memory:")
+    commit = Commit(log, index)
+    commit.append(draft_entry("body"))
     index.catch_up()
     count = index.taken
     index.fold()
     assert index.taken == count > 0
 
 
-def test_the_names_of_a_folder_begin_with_the_first_record(index, log):
+def test_the_names_of_a_folder_begin_with_the_first_record(index, log, commit):
     names = [f"{record.id}.md" for record in log.records]
     folder = f"entries/{log.records[0].fields['namespace']}"
     assert sorted(index.names(folder)) == names
-    added = log.append(draft_entry("more"))
+    added = commit.append(draft_entry("more"))
     index.catch_up()
     assert sorted(index.names(folder)) == [*names, f"{added.id}.md"]
 
@@ -185,28 +191,29 @@ def test_a_thread_reads_in_the_new_file_after_one_was_set_aside(index):
 
 def test_entries_are_loaded_some_hundreds_at_a_time():
     log = Told()
-    log.state = index = Index(log, ":memory:")
+    index = Index(log, ":memory:")
+    commit = Commit(log, index)
     for number in range(502):
-        log.append(draft_entry(f"body {number}"))
+        commit.append(draft_entry(f"body {number}"))
     index.catch_up()
     found = index.current.page(None, Filter(limit=None), log.records[-1].at)
     assert sorted(entry.seq for entry in found) == list(range(1, 503))
 
 
-def test_one_batch_is_counted_and_one_is_enough_to_fold(index, log):
+def test_one_batch_is_counted_and_one_is_enough_to_fold(index, log, commit):
     index.fold()
-    log.append(draft_entry("more"))
+    commit.append(draft_entry("more"))
     index.catch_up()
     assert index.taken == 1
     index.fold()
     assert index.taken == 0
 
 
-def test_two_histories_are_said_once_each_time_they_come(index, log):
+def test_two_histories_are_said_once_each_time_they_come(index, log, commit):
     index.say("begin")
     for forked in (True, True, False, True):
         log.forked = forked
-        log.append(draft_entry("more"))
+        commit.append(draft_entry("more"))
         index.catch_up()
         index.say("caught up")
     note = (
@@ -218,10 +225,10 @@ def test_two_histories_are_said_once_each_time_they_come(index, log):
     ]
 
 
-def test_damaged_records_are_said_once_until_others_are(index, log):
+def test_damaged_records_are_said_once_until_others_are(index, log, commit):
     for damaged in ((5,), (), (6, 7)):
         log.damaged.update(damaged)
-        log.append(draft_entry("more"))
+        commit.append(draft_entry("more"))
         index.catch_up()
     assert [note.partition(";")[0] for note in index.said] == [
         "the journal is damaged: record 5 cannot be read, all others can",
@@ -230,7 +237,7 @@ def test_damaged_records_are_said_once_until_others_are(index, log):
     assert read_reached(index.db).lost == (5, 6, 7)
 
 
-def test_an_entry_of_another_log_takes_the_place_of_the_one_before(index, log):
+def test_an_entry_of_another_log_takes_the_place_of_the_one_before(index, log, commit):
     def shown():
         found = index.current.page(None, Filter(), log.clock())
         return [(entry.body, entry.namespace) for entry in found]
@@ -242,7 +249,7 @@ def test_an_entry_of_another_log_takes_the_place_of_the_one_before(index, log):
     index.catch_up()
     turn = index.turns()
     assert index.fork(turn - 1) == 1
-    log.append(draft_entry("other", namespace="db/x"))
+    commit.append(draft_entry("other", namespace="db/x"))
     index.catch_up()
     assert shown() == [("other", "db/x"), ("body 0", "api/endpoints")]
     assert index.names(folder) == {f"{log.records[0].id}.md"}
@@ -273,14 +280,15 @@ def test_a_log_restored_from_a_place_shares_what_is_before(index):
 @pytest.mark.parametrize("together", [False, True])
 def test_time_that_steps_back_after_the_first_record_is_seen(together):
     log = Told()
-    log.state = index = Index(log, ":memory:")
+    index = Index(log, ":memory:")
+    commit = Commit(log, index)
     log.clock.advance("24h")
-    ahead = log.append(draft_entry("from a clock ahead"))
+    ahead = commit.append(draft_entry("from a clock ahead"))
     if not together:
         index.catch_up()
     log.clock.advance("1s")
     log.clock.at = ahead.at - 24 * 3_600_000_000
-    right = log.append(draft_entry("from a clock that is right"))
+    right = commit.append(draft_entry("from a clock that is right"))
     assert right.at < ahead.at
     index.catch_up()
     assert index.steps().caps == ((2, right.at),)
@@ -310,23 +318,24 @@ def test_records_that_make_no_sense_are_named(index, log):
     assert index.cursor() == 3
 
 
-def test_a_folder_is_without_what_was_filed_away(index, log):
+def test_a_folder_is_without_what_was_filed_away(index, log, commit):
     folder = f"entries/{log.records[0].fields['namespace']}"
     names = [f"{record.id}.md" for record in log.records]
     assert sorted(index.names(folder)) == names
-    log.archive([log.records[1].id], "operator", "old")
+    commit.archive([log.records[1].id], "operator", "old")
     index.catch_up()
     assert sorted(index.names(folder)) == [names[0], names[2]]
-    log.restore([log.records[1].id], "operator", "needed")
+    commit.restore([log.records[1].id], "operator", "needed")
     index.catch_up()
     assert sorted(index.names(folder)) == names
 
 
 def test_the_words_of_the_first_record_are_filled_in():
     log = Told()
-    log.state = index = Index(log, ":memory:")
+    index = Index(log, ":memory:")
+    commit = Commit(log, index)
     for count in (1, 2):
-        log.append(draft_entry("needle"))
+        commit.append(draft_entry("needle"))
         index.catch_up()
         index.fill_words()
         rows = index.db.connection.execute(

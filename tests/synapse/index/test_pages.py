@@ -10,6 +10,7 @@ import synapse
 from synapse.index import pages
 from synapse.index.index import Index
 from synapse.index.pages import Filter
+from synapse.log.commit import Commit
 from synapse.log.memory import MemoryLog
 from synapse.mail.mailbox import Mail
 from synapse.model.agents import Agent, settled
@@ -27,14 +28,15 @@ class Team:
     def __init__(self):
         self.clock = FrozenClock()
         self.log = MemoryLog(self.clock)
-        self.log.state = self.index = Index(self.log, ":memory:")
+        self.index = Index(self.log, ":memory:")
+        self.commit = Commit(self.log, self.index)
 
     def write(self, body="body", **more):
-        return self.log.append(draft_entry(body, **more))
+        return self.commit.append(draft_entry(body, **more))
 
     def mark(self, *entries, **fields):
         ids = {"ids": [entry.id for entry in entries]} if entries else {}
-        self.log.append(Record.new("shown", "r", ids | fields | {"how": "read"}))
+        self.commit.append(Record.new("shown", "r", ids | fields | {"how": "read"}))
 
     def snapshot(self):
         self.index.catch_up()
@@ -156,7 +158,7 @@ def test_a_count_is_that_of_the_page(team):
         )
     ]
     filed = {"ids": [written[0].id]}
-    team.log.append(Record.new("archive", "operator", filed))
+    team.commit.append(Record.new("archive", "operator", filed))
     snap, now, sizes = team.snapshot(), team.clock(), set()
     narrow = settled(Agent("r", read=("api/*",), write=("*",)))
     for reader, since, prios, places, author, tag, archived in product(

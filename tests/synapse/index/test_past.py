@@ -85,7 +85,7 @@ class Story:
 
     def vouch(self, place):
         stamps = {"authority": 70, "trust": "reviewed", "priority": "critical"}
-        self.mem.store.log.append(Record.new("vouch", "a", {"entry": self.id(place), **stamps}))
+        self.mem.store.commit.append(Record.new("vouch", "a", {"entry": self.id(place), **stamps}))
 
     def taint(self, place):
         containment.taint(self.lead.access, self.id(place), affected=place % 2 == 0)
@@ -108,7 +108,7 @@ class Story:
             self.mem.register(declared)
         else:
             fields = {"agent": declared._asdict(), "how": "removed"}
-            self.mem.store.log.append(Record.new("agent", "operator", fields))
+            self.mem.store.commit.append(Record.new("agent", "operator", fields))
 
     def wait(self, span):
         self.clock.advance(span)
@@ -204,7 +204,7 @@ def test_the_checker_finds_a_wrong_statement(name):
 def test_what_only_the_log_can_say_is_left_to_it(kind, fields):
     """A record that was taken back, and a mark of before that showed an agent all."""
     story = Story().tell(EVERY)
-    story.mem.store.log.append(Record.new(kind, "a", fields))
+    story.mem.store.commit.append(Record.new(kind, "a", fields))
     with story.mem.store.snapshot() as live:
         assert past_of(live, Agent("a"), story.clock()) is None
     view = story.mem.as_agent("a").briefing(as_of=story.clock())

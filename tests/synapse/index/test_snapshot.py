@@ -10,6 +10,7 @@ from synapse.authority import admit
 from synapse.index.index import Index
 from synapse.index.questions.maintenance import weights
 from synapse.index.snapshot import Filter
+from synapse.log.commit import Commit
 from synapse.log.memory import MemoryLog
 from synapse.model.agents import settled
 from synapse.model.entry import NEVER, Draft
@@ -168,13 +169,14 @@ def team():
     """A log in memory whose first record is an entry, and a way to look at it."""
     clock = FrozenClock()
     log = MemoryLog(clock)
-    log.state = index = Index(log, ":memory:")
+    index = Index(log, ":memory:")
+    commit = Commit(log, index)
 
     def look():
         index.catch_up()
         return index.current
 
-    return log, look
+    return commit, look
 
 
 def places(entries):
@@ -182,7 +184,7 @@ def places(entries):
 
 
 def test_what_is_addressed_to_a_reader_is_found_from_the_first_record(team):
-    log, look = team
+    commit, look = team
     for priority, to in (
         ("info", ("agent:r",)),
         ("critical", ("agent:r", "agent:s")),
@@ -191,8 +193,8 @@ def test_what_is_addressed_to_a_reader_is_found_from_the_first_record(team):
         ("info", ("team:t", "agent:s")),
         ("info", ("all",)),
     ):
-        log.append(draft_entry("x", priority=priority, addressees=to))
-    snap, now = look(), log.clock()
+        commit.append(draft_entry("x", priority=priority, addressees=to))
+    snap, now = look(), commit.log.clock()
     reader = settled(Agent("r", teams=("t",), read=("*",)))
     assert places(snap.to_reader(reader, now, 9)) == [5, 1]
     assert places(snap.to_reader(reader, now, 1)) == [5]
@@ -205,12 +207,12 @@ def test_what_is_addressed_to_a_reader_is_found_from_the_first_record(team):
 
 
 def test_what_became_of_an_entry(team):
-    log, look = team
-    lapsing = log.append(draft_entry("a", ttl="1h"))
-    old = log.append(draft_entry("b"))
-    new = log.append(draft_entry("c", replaces=(old.id,)))
-    filed = log.append(draft_entry("d"))
-    log.archive([filed.id], "operator", "old")
+    commit, look = team
+    lapsing = commit.append(draft_entry("a", ttl="1h"))
+    old = commit.append(draft_entry("b"))
+    new = commit.append(draft_entry("c", replaces=(old.id,)))
+    filed = commit.append(draft_entry("d"))
+    commit.archive([filed.id], "operator", "old")
     snap = look()
     ends = snap.entry(lapsing.id, 0).expires
 
@@ -230,9 +232,9 @@ def test_what_became_of_an_entry(team):
 
 
 def test_the_fields_of_a_record_are_those_that_were_written(team):
-    log, look = team
-    one = log.append(draft_entry("one", tags=("a",)))
-    two = log.append(draft_entry("two", tags=("b",)))
+    commit, look = team
+    one = commit.append(draft_entry("one", tags=("a",)))
+    two = commit.append(draft_entry("two", tags=("b",)))
     snap = look()
     assert snap.record_fields(one.id)["tags"] == ["a"]
     assert snap.record_fields(two.id)["tags"] == ["b"]
@@ -253,12 +255,12 @@ def test_the_fields_of_what_was_approved_are_those_of_its_record():
 
 
 def test_acts_runs_and_keys_are_found_as_they_were_written(team):
-    log, look = team
-    entry = log.append(draft_entry("one"), once="k")
+    commit, look = team
+    entry = commit.append(draft_entry("one"), once="k")
     for run, parent in (("r-1", None), ("r-2", "r-1"), ("r-3", "r-1")):
         fields = {"run": run, "agent": "eng", "state": "running", "parent": parent}
-        log.append(Record.new("run", "eng", fields, key=f"run:{run}"))
-    log.append(Record.new("resolve", "eng", {"entry": entry.id}))
+        commit.append(Record.new("run", "eng", fields, key=f"run:{run}"))
+    commit.append(Record.new("resolve", "eng", {"entry": entry.id}))
     snap = look()
     assert [act.seq for act in snap.acts(None, None, 0, None)] == [5, 4, 3, 2, 1]
     assert [act.seq for act in snap.acts(None, None, 0, 2)] == [5, 4]

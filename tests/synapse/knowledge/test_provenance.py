@@ -32,7 +32,7 @@ def begun(mem, run, agent, **more):
         "task": "Mend the login",
         **more,
     }
-    mem.store.log.append(Record.new("run", agent, fields, key=f"run:{run}"))
+    mem.store.commit.append(Record.new("run", agent, fields, key=f"run:{run}"))
     return mem.as_agent(agent, run, 1)
 
 

@@ -187,7 +187,7 @@ def test_retries_write_once(mem, agent_memories):
 
 def test_a_stale_run_writes_nothing(mem, agent_memories):
     kept = recall.remember(agent_memories["ann"], "tea", "agent")
-    mem.store.log.append(
+    mem.store.commit.append(
         Record.new("run", "ann", {"run": "r", "epoch": 2, "agent": "ann"}, key="run:r")
     )
     stale = mem.as_agent("ann", run="r", epoch=1)

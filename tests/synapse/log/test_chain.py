@@ -5,7 +5,7 @@ import json
 import pytest
 
 from synapse.log import chain
-from synapse.log.chain import GENESIS, Tail
+from synapse.model.placement import GENESIS, Tail
 from synapse.model.records import Record
 
 AT = 10**15  # 2001-09-09T01:46:40Z

@@ -5,8 +5,9 @@ import json
 import pytest
 
 from synapse.log import damage
-from synapse.log.chain import GENESIS, Tail, assemble, chain_of, encode, link, quoted, split
+from synapse.log.chain import assemble, chain_of, encode, link, quoted, split
 from synapse.log.damage import restored, stretches, walk
+from synapse.model.placement import GENESIS, Tail
 from synapse.model.records import Record
 from synapse.system.digest import sha256
 

@@ -44,9 +44,9 @@ def wanting(id):
         ("syn-2026-02-02-001", False),  # of a day to come
     ],
 )
-def test_an_entry_keeps_its_own_id_where_that_is_free_and_not_far_ahead(log, wanted, kept):
-    assert log.append(draft_entry("first")).id == "syn-2026-02-01-001"
-    id = log.append(wanting(wanted)).id
+def test_an_entry_keeps_its_own_id_where_that_is_free_and_not_far_ahead(memory, wanted, kept):
+    assert memory.store.commit.append(draft_entry("first")).id == "syn-2026-02-01-001"
+    id = memory.store.commit.append(wanting(wanted)).id
     assert id == (wanted if kept else "syn-2026-02-01-002")
 
 
@@ -85,12 +85,8 @@ def test_a_log_says_whether_it_may_be_written(tmp_path, log, monkeypatch):
     assert FilesLog(str(tmp_path / "w")).readonly is True
 
 
-def test_a_journal_that_has_lines_again_is_another_turn(memory, log):
-    before = log.turn()
+def test_a_journal_that_has_lines_again_is_another_turn(memory):
+    before = memory.store.turn()
     memory.store.index.restored(0)
-    assert log.turn() == before + 1
-    assert log.fork(before) == 0
-
-
-def test_a_log_that_was_not_asked_yet_is_at_its_first_turn(tmp_path, memory):
-    assert FilesLog(str(tmp_path / "w")).turn() == 0
+    assert memory.store.turn() == before + 1
+    assert memory.store.fork(before) == 0

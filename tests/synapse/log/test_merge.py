@@ -6,9 +6,10 @@ import pytest
 
 import synapse
 from synapse.errors import StoreCorrupt
-from synapse.log.chain import GENESIS, Tail, chain_of, decode, encode, follows, tail_of
+from synapse.log.chain import chain_of, decode, encode, follows, tail_of
 from synapse.log.merge import Merged, Sides, merge, sides
 from synapse.model import kinds
+from synapse.model.placement import GENESIS, Tail
 from synapse.model.records import Record
 from synapse.system.digest import sha256
 from synapse.testing import FrozenClock, draft_entry
@@ -25,7 +26,7 @@ def entry(number, body="body", **more):
     """An entry as a log of files holds it, in a file of its own."""
     id = f"syn-2001-09-09-{number:03d}"
     with synapse.open("memory:", clock=FrozenClock()) as memory:
-        stored = memory.store.log.append(draft_entry(body))
+        stored = memory.store.commit.append(draft_entry(body))
     return stored._replace(seq=0, id=id, **more)
 
 

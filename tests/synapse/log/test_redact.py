@@ -35,7 +35,7 @@ def lines(root):
 
 def says(memory, body=SECRET, by="eng"):
     entry = memory.as_agent(by).append(body, "decisions/x")
-    return entry.id, memory.store.log.get(entry.id)
+    return entry.id, memory.store.commit.get(entry.id)
 
 
 # -- the line --------------------------------------------------------------------------------------

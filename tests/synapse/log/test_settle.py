@@ -5,7 +5,8 @@ import os
 import pytest
 
 import synapse
-from synapse.log import settle
+from synapse.log import progress
+from synapse.system.lock import hold
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def memory(root, clock):
 
 
 def finish(memory, limit=None):
-    return memory.store.log.finish(limit)
+    return memory.store.tree.finish(limit)
 
 
 def placed(root):
@@ -98,16 +99,16 @@ def test_after_the_machine_went_down_two_minutes_are_checked_again(
 
 
 def test_a_tree_that_is_yet_to_follow_says_so(memory, root):
-    assert settle.lags(str(root)) is False
-    assert memory.store.log.lags is False
-    settle.restart(str(root), 1)
-    assert settle.lags(str(root)) is True
-    assert memory.store.log.lags is True
+    assert progress.lags(str(root)) is False
+    assert memory.store.tree.lags is False
+    progress.restart(str(root), 1)
+    assert progress.lags(str(root)) is True
+    assert memory.store.tree.lags is True
     assert placed(root)[0] == 1
-    settle.restart(str(root), 9)  # no further than it was
+    progress.restart(str(root), 9)  # no further than it was
     assert placed(root)[0] == 1
     finish(memory)
-    assert settle.lags(str(root)) is False
+    assert progress.lags(str(root)) is False
 
 
 def test_where_nothing_was_noted_all_is_checked(memory, root, clock):
@@ -140,7 +141,7 @@ def test_a_proposal_stands_where_its_state_puts_it(memory, root, clock):
     staged = next((root / "staging").rglob("*.md"))
     file_of(root, first).rename(staged.with_name(f"{first.id}.md"))
     staged.unlink()
-    settle.restart(str(root), 0)
+    progress.restart(str(root), 0)
     finish(memory)
     found = sorted(path.name for path in (root / "staging").rglob("*.md"))
     assert found == [f"{third.id}.md"]
@@ -158,7 +159,7 @@ def test_an_archived_entry_is_on_the_page_of_its_month(memory, root, clock):
     clock.advance("1h")
     finish(memory)
     page.unlink()
-    settle.restart(str(root), 0)
+    progress.restart(str(root), 0)
     finish(memory)
     assert one.id in page.read_text()
     assert memory.verify().ok
@@ -167,9 +168,9 @@ def test_an_archived_entry_is_on_the_page_of_its_month(memory, root, clock):
 def test_only_one_process_at_a_time_puts_files(memory, root, clock):
     entries(memory, 1)
     clock.advance("1m")
-    lock = settle._only_one(str(root))
+    lock = hold(f"{root}/.index/placed.lock")
     assert lock is not None
-    assert settle._only_one(str(root)) is None
+    assert hold(f"{root}/.index/placed.lock") is None
     assert finish(memory) == 0
     os.close(lock)
     assert finish(memory) == 1

@@ -4,9 +4,9 @@ import pytest
 
 import synapse
 from synapse.errors import Conflict, StoreError
-from synapse.log.chain import NOTHING
 from synapse.log.taken_ids import TakenIds, claim, names_of
 from synapse.model import kinds
+from synapse.model.placement import NOTHING
 from synapse.model.records import Record
 from synapse.system.digest import sha256
 
@@ -25,7 +25,7 @@ class Asked:
     def __init__(self, memory):
         self.journal, self.index = memory.store.log.journal, memory.store.index
         self.index.catch_up()
-        self.taken = TakenIds(self.journal)
+        self.taken = TakenIds(memory.store.log)
         self.start = self.index.cursor()
 
     def write(self, *ids):

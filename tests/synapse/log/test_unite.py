@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from synapse.errors import Conflict, InvalidEntry, NotFound
-from synapse.log import settle, unite
+from synapse.log import progress, unite
 from synapse.log.chain import chain_of, decode
 from synapse.log.damage import has_text
 from synapse.log.journal import Journal
@@ -93,7 +93,7 @@ def test_what_others_hold_is_appended_and_the_files_before_stay(root, ours, thei
     after = files(root)
     assert {name: after[name] for name in before} == before
     assert len(after) == len(before) + 1
-    assert settle.lags(str(root)) is True
+    assert progress.lags(str(root)) is True
     ((record, _),) = ours.append([shown(more=1)])
     assert record.seq == len(lines) + len(merged.lines) + 1
 
@@ -185,7 +185,7 @@ def test_a_journal_begins_whole_and_only_once(tmp_path, ours):
     (root / ".index" / "journal-99").write_bytes(b"of one that was killed")
     unite.begin(str(root), made, lines)
     assert whole(root) == lines
-    assert settle.lags(str(root))
+    assert progress.lags(str(root))
     with pytest.raises(Conflict, match="already"):
         unite.begin(str(root), made, lines[:2])
     assert whole(root) == lines

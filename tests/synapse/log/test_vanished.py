@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from synapse.errors import StoreCorrupt
-from synapse.log import settle, vanished
+from synapse.log import progress, vanished
 from synapse.model.entry import SECOND
 from synapse.model.records import Lost
 from tests.git import commit, git
@@ -47,7 +47,7 @@ def test_a_machine_that_went_down_may_take_the_last_seconds(tmp_path, missing, s
     [
         lost(seconds=10),  # by then they were on the disk
         lost(seconds=-10_000, first_at=0),  # nobody knows when they came
-        lost(boot=settle.boot()),  # the machine has run ever since
+        lost(boot=progress.boot()),  # the machine has run ever since
         lost(boot="-"),  # nobody knows whether it has
     ],
 )

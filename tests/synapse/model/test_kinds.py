@@ -501,9 +501,9 @@ def test_an_id_is_taken_whoever_wrote_it_and_is_not_read_again(tree):
         both = [each.as_agent("eng-a") for each in (tree, other)]
         read = []
         for each in (tree, other):
-            taken = each.store.log.taken
-            since = taken.journal.since
-            taken.journal = SimpleNamespace(
+            taken = each.store.commit.taken
+            since = taken.log.since
+            taken.log = SimpleNamespace(
                 since=lambda seq, since=since, **how: read.append(seq) or since(seq, **how)
             )
         for n, turn in enumerate((0, 0, 1, 0, 1, 1, 0, 1, 1, 1)):
@@ -554,7 +554,7 @@ def test_a_drop_in_a_quiet_thread_among_many_is_taken(tree, monkeypatch):
     settle(tree, monkeypatch)
     dropped(tree, f"{threads[4]}/x.md", front("message"))
     for _ in range(4):  # a whole turn
-        tree.store.log.look(tree.store.admit_drop)
+        tree.store.tree.look(tree.store.admit_drop)
     assert len(tree.as_agent("eng-b").read(namespace="mail")) == 1
     dropped(tree, f"{threads[8]}/x.md", front("message"))
     tree.store.refresh(force=True)  # one look at the whole tree

@@ -126,12 +126,12 @@ def test_unruled():
 
 def test_guards_decide_on_the_log_s_own_state():
     log = MemoryLog(FrozenClock())
-    Store(log, log.clock)
+    commit = Store(log, log.clock).commit
     act = Record.new("entry", "a", {"amount": 2}, draft_entry().entry, key="budget")
-    log.append(act, unless=sum_below("budget", 3))
-    log.append(act, unless=sum_below("budget", 3))
+    commit.append(act, unless=sum_below("budget", 3))
+    commit.append(act, unless=sum_below("budget", 3))
     with pytest.raises(Conflict, match="sum_below"):
-        log.append(act, unless=sum_below("budget", 3))
+        commit.append(act, unless=sum_below("budget", 3))
 
 
 def test_kinds_are_named_once():

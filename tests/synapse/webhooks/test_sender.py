@@ -199,7 +199,7 @@ def test_an_entry_that_somebody_vouches_for_is_sent_as_it_counts_then(root, mem,
             trust="unverified",
             claimed="critical",
         )
-        mem.store.log.append(Record.new("entry", "eng", {}, doubtful))
+        mem.store.commit.append(Record.new("entry", "eng", {}, doubtful))
         write(mem, 1, priority="critical")
         assert wait_for(lambda: receiver.taken)
         id = next(e.id for e in mem.as_agent("cto").read() if e.body == "doubtful")

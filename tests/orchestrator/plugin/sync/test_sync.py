@@ -237,7 +237,7 @@ def test_nothing_that_not_all_may_see_is_in_a_file(project):
         old = cto.append(f"{SECRET} superseded", "decisions/api", **weighty)
         cto.append("Newer.", "decisions/api", supersedes=old.id, **weighty)
         foreign = Entry("", "lead", "", "decisions/api", "important", f"{SECRET} unverified", "30d")
-        memory.store.log.append(
+        memory.store.commit.append(
             Record.new("entry", "lead", {}, foreign._replace(trust="unverified"))
         )
         tainted = cto.append(f"{SECRET} tainted", "decisions/api", **weighty)

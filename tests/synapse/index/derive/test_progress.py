@@ -23,7 +23,7 @@ def grown(common, own):
     mem = synapse.open("memory:", clock=clock)
     for number in range(COUNT):
         clock.advance("1s" if number < common else own)
-        mem.store.log.append(Record.new("shown", "eng", {"cursor": number}))
+        mem.store.commit.append(Record.new("shown", "eng", {"cursor": number}))
     mem.store.index.catch_up()
     return mem
 

@@ -18,17 +18,18 @@ class Told:
         self.clock = FrozenClock()
         self.log = MemoryLog(self.clock)
         self.store = Store(self.log, self.clock)
+        self.commit = self.store.commit
 
     def say(self, author, authority, *replaces, topic=None, ttl="30d", **more):
         entry = Entry("", author, "", "api/x", "info", "body", ttl)
         entry = entry._replace(
             authority=authority, topic=topic, replaces=tuple(each.id for each in replaces), **more
         )
-        return self.log.append(Record.new("entry", author, {}, entry))
+        return self.commit.append(Record.new("entry", author, {}, entry))
 
     def undo(self, *holds):
         fields = {"what": "1", "by": {}, "holds": [list(hold) for hold in holds]}
-        self.log.append(Record.new("undo", "operator", fields))
+        self.commit.append(Record.new("undo", "operator", fields))
 
     def live(self):
         """Return the place of every live entry, with the places of those it disagrees with."""
@@ -113,40 +114,40 @@ def test_what_was_replaced_for_good_and_is_vouched_for_judges_nobody(told):
     told.say("a", 10, first)
     told.say("b", 20, topic="t")
     stamps = {"authority": 90, "trust": "reviewed", "priority": "critical"}
-    told.log.append(Record.new("vouch", "cto", {"entry": first.id, **stamps}))
+    told.commit.append(Record.new("vouch", "cto", {"entry": first.id, **stamps}))
     assert told.live() == {2: [], 3: []}
 
 
 def test_what_was_replaced_for_good_and_is_untainted_judges_nobody(told):
     first = told.say("a", 80, topic="t")
     told.say("b", 80, first)
-    told.log.append(Record.new("taint", "cto", {"ids": [first.id]}))
+    told.commit.append(Record.new("taint", "cto", {"ids": [first.id]}))
     told.say("c", 60, topic="t")
     assert told.live() == {2: [], 4: []}
-    told.log.append(Record.new("untaint", "cto", {"ids": [first.id], "holds": []}))
+    told.commit.append(Record.new("untaint", "cto", {"ids": [first.id], "holds": []}))
     assert told.live() == {2: [], 4: []}
 
 
 def test_what_is_tainted_is_shown_again_when_it_is_not(told):
     told.say("a", 60, topic="t")
     second = told.say("b", 60, topic="t")
-    told.log.append(Record.new("taint", "cto", {"ids": [second.id]}))
+    told.commit.append(Record.new("taint", "cto", {"ids": [second.id]}))
     assert told.live() == {1: []}
     made = told.say("c", 60, derived_from=(second.id,))
     assert told.live() == {1: []}
     ids = [second.id, made.id]
-    told.log.append(Record.new("untaint", "cto", {"ids": ids, "holds": []}))
+    told.commit.append(Record.new("untaint", "cto", {"ids": ids, "holds": []}))
     assert told.live() == {1: [2], 2: [1], 4: []}
 
 
 def stage(told, author, authority, **more):
     entry = Entry("", author, "", "api/x", "info", "body", "30d", staged=True)
     entry = entry._replace(authority=authority, **more)
-    return told.log.append(Record.new("entry", author, {"staged": True}, entry))
+    return told.commit.append(Record.new("entry", author, {"staged": True}, entry))
 
 
 def rule(told, kind, entry, **fields):
-    told.log.append(Record.new(kind, "cto", {"entry": entry.id, **fields}))
+    told.commit.append(Record.new(kind, "cto", {"entry": entry.id, **fields}))
 
 
 def test_a_ruling_bears_on_what_it_is_for_and_nothing_else(told):
@@ -155,7 +156,7 @@ def test_a_ruling_bears_on_what_it_is_for_and_nothing_else(told):
         rule(told, kind, waiting)
     for kind in ("approve", "reject"):
         rule(told, kind, live)
-    told.log.append(Record.new("resolve", "cto", {"entry": "syn-2026-02-01-999"}))
+    told.commit.append(Record.new("resolve", "cto", {"entry": "syn-2026-02-01-999"}))
     assert told.live() == {2: []}
     snap = told.store.index.current
     assert [entry.id for entry in snap.staged()] == [waiting.id]
@@ -186,7 +187,7 @@ def test_what_is_said_of_runs_and_deliveries_begins_at_no_epoch(told):
         ("delivery", {"ids": [entry.id], "run": "r-1", "state": "offered"}),
         ("delivery", {"ids": [entry.id], "state": "acked", "epoch": 2}),
     ):
-        told.log.append(Record.new(kind, "eng", fields))
+        told.commit.append(Record.new(kind, "eng", fields))
     told.store.refresh(look=True)
     snap, at = told.store.index.current, [record.at for record in told.log.records]
     common = {"entry": entry.id, "agent": "eng"}

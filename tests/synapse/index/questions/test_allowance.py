@@ -22,6 +22,7 @@ class Author:
         self.clock = FrozenClock()
         self.log = MemoryLog(self.clock)
         self.store = Store(self.log, self.clock)
+        self.commit = self.store.commit
         self.allowances = Allowances()
         self.notes = []
 
@@ -40,7 +41,7 @@ class Author:
         self.notes.append((record.by, record.fields, once))
 
     def write(self, **more):
-        return self.log.append(draft_entry("body", **more))
+        return self.commit.append(draft_entry("body", **more))
 
 
 def test_so_many_entries_fit_into_an_hour_and_no_more():

@@ -5,6 +5,7 @@ import pytest
 from synapse.index.index import Index
 from synapse.index.questions import maintenance
 from synapse.index.questions.maintenance import Busy, Lapsed, Superseded, Weight
+from synapse.log.commit import Commit
 from synapse.log.memory import MemoryLog
 from synapse.model.records import Record
 from synapse.testing import FrozenClock, draft_entry
@@ -16,13 +17,14 @@ class Team:
     def __init__(self):
         self.clock = FrozenClock("2026-02-01T23:59:00Z")
         self.log = MemoryLog(self.clock)
-        self.log.state = self.index = Index(self.log, ":memory:")
+        self.index = Index(self.log, ":memory:")
+        self.commit = Commit(self.log, self.index)
 
     def write(self, body="body", **more):
-        return self.log.append(draft_entry(body, **more))
+        return self.commit.append(draft_entry(body, **more))
 
     def act(self, kind, by="cto", **fields):
-        return self.log.append(Record.new(kind, by, fields))
+        return self.commit.append(Record.new(kind, by, fields))
 
     @property
     def snap(self):
@@ -136,14 +138,14 @@ def test_what_a_record_hides_is_named_until_it_is_lifted(team):
     assert maintenance.held_by(team.snap, new.seq, lifted=False) == [old.id]
     assert maintenance.held_by(team.snap, new.seq, lifted=True) == []
     fields = {"what": "1", "by": {}, "holds": [[new.seq, False]]}
-    team.log.append(Record.new("undo", "operator", fields))
+    team.commit.append(Record.new("undo", "operator", fields))
     assert maintenance.held_by(team.snap, new.seq, lifted=False) == []
     assert maintenance.held_by(team.snap, new.seq, lifted=True) == [old.id]
 
 
 def test_approvals_are_found_by_the_entry(team):
     entry = draft_entry("staged", staged=True).entry
-    record = team.log.append(Record.new("entry", "jr", {"staged": True}, entry))
+    record = team.commit.append(Record.new("entry", "jr", {"staged": True}, entry))
     assert maintenance.approvals(team.snap, record.id) == []
     ruling = team.act("approve", entry=record.id)
     found = maintenance.approvals(team.snap, record.id)

@@ -23,7 +23,7 @@ def test_near_entries_are_known_by_the_place_at_which_they_took_effect(mem):
     waiting = mem.as_agent("new").append("waits", "api/x")
     mem.as_agent("lead").append("unseen", "internal/x")
     mem.as_agent("lead").approve(waiting.id)
-    record = mem.store.log.get(waiting.id).seq
+    record = mem.store.commit.get(waiting.id).seq
     with mem.store.snapshot() as snap:
         placed = {entry.body: entry.seq for entry in snap.all(0)}
         assert placed["waits"] > record

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from synapse.errors import Conflict, NotFound, QueueFull, SynapseError
-from synapse.log import settle
+from synapse.log import progress, settle
 from synapse.log.adopt import Admit, Drop, Rejected
 from synapse.log.mirror import has_place, live_path
 from synapse.model import kinds
@@ -19,8 +19,8 @@ from synapse.system.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from synapse.index.index import Index
+    from synapse.log.commit import Commit
     from synapse.log.mirror import Mirror
-    from synapse.model.protocols import Log
 
 BATCH = 250  # files whose lines are written with one turn at the lock and one sync
 
@@ -32,8 +32,9 @@ class Intake:
     it refers to what is not known yet or waits for review, the batch is written first.
     """
 
-    def __init__(self, log: Log, mirror: Mirror, state: Index, admit: Admit) -> None:
-        self.log = log
+    def __init__(self, commit: Commit, mirror: Mirror, state: Index, admit: Admit) -> None:
+        self.commit = commit
+        self.log = commit.log
         self.mirror = mirror
         self.state = state
         self.admit = admit
@@ -60,7 +61,7 @@ class Intake:
             return
         if self.mirror.wrote(found.path, found.text.encode()):
             settle.set_aside(self.mirror, found.path, found.text.encode())
-            settle.restart(self.mirror.root, self.log.last())
+            progress.restart(self.mirror.root, self.log.last())
             return
         if kinds.is_plan(found.path):
             self._write()
@@ -109,7 +110,7 @@ class Intake:
         self.batch, self.away = {}, []
         if not batch:
             return
-        self.log.append_all(batch)
+        self.commit.append_all(batch)
         for path in away:
             self.mirror.remove(path)
         self.state.catch_up()
@@ -151,7 +152,7 @@ class Intake:
             record = Record.new(
                 "entry", entry.author, fields, entry, key="staging" if entry.staged else key
             )
-            self.log.append(
+            self.commit.append(
                 record,
                 once=_once(found) if entry.staged else None,
                 unless=None if entry.staged else guard,
@@ -166,7 +167,7 @@ class Intake:
             # another process may move it, or a later look
             self.waiting.append(found.path)
             return
-        self.log.append(record)
+        self.commit.append(record)
 
 
 def _signed(entry: Entry) -> str | None:

@@ -1,0 +1,212 @@
+"""The commit: from records to lines. Under the log's lock, ids, `once` and guards are decided on
+the index, caught up; then the line is written.
+
+It stands between a log and the index of it, which do not know each other. Who may write what is
+not decided here. `Store` opens one for each log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+
+from synapse.errors import NotFound
+from synapse.log.files import FilesLog
+from synapse.log.line import agent_record, entry_record
+from synapse.log.taken_ids import TakenIds, claim, names_of
+from synapse.model import kinds
+from synapse.model.agents import Agent
+from synapse.model.entry import mint, minted
+from synapse.model.placement import Keeper, Tail
+from synapse.model.records import Guard, Record, demand
+from synapse.privacy.records import safe
+from synapse.system.typed import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from synapse.index.index import Index
+    from synapse.log.memory import MemoryLog
+    from synapse.log.merge import Merged
+
+Follow = Callable[[Sequence[Record]], object]
+
+
+class Commit(Keeper):
+    """The way into one log. Threads may share it."""
+
+    def __init__(self, log: FilesLog | MemoryLog, index: Index) -> None:
+        self.log = log
+        self.index = index
+        self.taken = TakenIds(log)
+        self.followers: list[Follow] = []
+
+    def subscribe(self, follow: Follow) -> None:
+        """Call this with the records of each commit, when they are safe."""
+        self.followers.append(follow)
+
+    def append(
+        self, record: Record, *, once: str | None = None, unless: Guard | None = None
+    ) -> Record:
+        """Commit one record and return it as stored: see `Log`."""
+        if once != record.once:
+            record = record._replace(once=once)
+        return self._append([record], unless)[0]
+
+    def append_all(
+        self, batch: Mapping[str, Record], *, unless: Guard | None = None
+    ) -> list[Record]:
+        """Commit these records, in their order, each under its `once`, with one sync."""
+        records = [record._replace(once=once) for once, record in batch.items()]
+        return self._append(records, unless)
+
+    def archive(
+        self, ids: Collection[str], by: str, reason: str, unless: Guard | None = None
+    ) -> Record:
+        """File entries away. They stay readable under their ids."""
+        record = Record.new("archive", by, {"ids": list(ids), "reason": reason})
+        return self.append(record, unless=unless)
+
+    def restore(
+        self, ids: Collection[str], by: str, reason: str, unless: Guard | None = None
+    ) -> Record:
+        """Bring archived entries back, in their old order."""
+        record = Record.new("restore", by, {"ids": list(ids), "reason": reason})
+        return self.append(record, unless=unless)
+
+    def register(self, agent: Agent, by: str, was: Agent | None = None) -> Record:
+        """Declare an agent: its file, then the record. A crash between the two is noticed as an
+        edit by hand.
+        """
+        sha = self.log.declare(agent)
+        return self.append(agent_record(agent, by, was, sha=sha))
+
+    def get(self, id: str) -> Record:
+        """Return the record that holds this id, or NotFound."""
+        self.index.catch_up()
+        seq = self.index.holder(id)
+        if seq is None:
+            raise NotFound(f"there is no entry {id}", id=id)
+        return self.log.at(seq)
+
+    def find(self, ids: Collection[str]) -> Iterator[Record]:
+        """Yield the records that hold these ids, those that there are, in their order: many for one
+        way through the log.
+        """
+        self.index.catch_up()
+        holders = map(self.index.holder, ids)
+        return self.log.these(sorted({seq for seq in holders if seq is not None}))
+
+    def merge(self, lines: Iterable[bytes] = ()) -> Merged:
+        """Append what the other histories hold that the journal's files hold, and what these lines
+        are of one.
+        """
+        assert isinstance(self.log, FilesLog)
+        # what was indexed is compared with what git left here, not with what comes of it
+        self.index.catch_up()
+        copies = list(lines)
+        if copies:
+            # what they follow has to be a whole line, or a seal of what is none
+            self.log.journal.finish(self)
+        return self.log.journal.lock.run(partial(self.log.unite, copies))
+
+    # -- asked under the log's lock ----------------------------------------------------------------
+
+    def check(self) -> None:
+        """See that the index is this log's, before a line follows one of another's; two histories
+        become one.
+        """
+        self.taken = TakenIds(self.log)
+        self.index.catch_up()
+        if isinstance(self.log, FilesLog) and self.log.forked:
+            merged = self.log.unite()
+            self.index.hear(
+                f"the journal held two histories: {merged.records} records of the other were"
+                " appended"
+            )
+
+    def minted(self, day: str) -> int:
+        """Return the highest number that an id of the day has."""
+        self.index.catch_up()
+        return self.index.minted(day)
+
+    # -- below -------------------------------------------------------------------------------------
+
+    def _append(self, records: Sequence[Record], unless: Guard | None) -> list[Record]:
+        records = [safe(record) for record in records]
+        if any(record.entry is not None for record in records):
+            # Under the journal's lock all others would wait for a first import.
+            from synapse.formats import codec as codec
+        place = Decision(self, unless).place
+        # A damaged index is found before a line is written.
+        results = self.index.twice(partial(self.log.write, records, place, self))
+        written = [record for record, new in results if new]
+        if written:
+            self.taken.own.extend(written)
+            for follow in self.followers:
+                follow(written)
+        return [record for record, _ in results]
+
+
+class Decision:
+    """The decisions of one append, under the log's lock: by the log as it is before the first of
+    its records.
+    """
+
+    def __init__(self, commit: Commit, unless: Guard | None) -> None:
+        self.commit = commit
+        self.unless = unless
+        self.names: set[str] = set()  # what these records are called
+        self.caught_up = False
+
+    @property
+    def index(self) -> Index:
+        if not self.caught_up:
+            self.commit.index.catch_up()
+            self.caught_up = True
+        return self.commit.index
+
+    def place(self, record: Record, tail: Tail, at: int) -> Record:
+        """Return a record as it is to stand there, or the one that its `once` names already."""
+        if record.once is not None or self.unless is not None:
+            first = None if record.once is None else self.index.first(record.by, record.once)
+            if first is not None:
+                return self.commit.log.at(first)
+            demand(self.unless, self.index.keyed)
+        if record.entry is not None:
+            record = self._place_entry(record, tail, at)
+            self.names.update(names_of(record))
+        return record
+
+    def _taken(self, id: str) -> bool:
+        return id in self.names or self.index.holder(id) is not None
+
+    def _place_entry(self, record: Record, tail: Tail, at: int) -> Record:
+        """Return an entry's record with its id and its text."""
+        id = self._claim(record, tail)
+        alias = record.fields.get("alias")
+        if not alias or alias == id:
+            return entry_record(record, at, id, alias_free=False)
+        # A name of our own form is no alias from today on: the log has yet to give it to somebody
+        # else.
+        own = minted(alias)
+        old = own is None or own[0] < tail.day
+        return entry_record(record, at, id, old and not self._taken(alias))
+
+    def _claim(self, record: Record, tail: Tail) -> str:
+        """Return the entry's id. A wanted one is kept if it is free and not far ahead."""
+        assert record.entry is not None
+        own_id = record.entry.id
+        kind = record.entry.kind
+        if kind != kinds.ENTRY:
+            dropped = record.text is not None
+            held = partial(self.commit.taken.holds, self.commit.index, tail)
+            return claim(kind, own_id, tail.chain, dropped, held)
+        day, number = tail.day, tail.n
+        if own_id and kinds.kind_of(own_id) == kinds.ENTRY and not self._taken(own_id):
+            own = minted(own_id)
+            if own is None or own[0] < day or (own[0] == day and own[1] <= number + 1000):
+                return own_id
+        while True:
+            number += 1
+            id = mint(day, number)
+            if not self.commit.log.occupied(f"entries/{record.entry.namespace}/{id}.md"):
+                return id

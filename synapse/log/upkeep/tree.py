@@ -1,0 +1,89 @@
+"""The tree of files of one workspace, kept in step with its log: what others dropped there is
+adopted, and the files of committed records are put there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from synapse.errors import StoreError
+from synapse.log import settle
+from synapse.log.adopt import Admit
+from synapse.log.commit import Commit
+from synapse.log.files import FilesLog
+from synapse.log.upkeep.finish import Finisher
+from synapse.log.upkeep.intake import Intake
+from synapse.model.records import Record
+from synapse.system import signal
+
+if TYPE_CHECKING:
+    from synapse.index.index import Index
+
+
+class Tree:
+    """The files of one log. It reads the journal and asks the index; neither knows it."""
+
+    def __init__(self, log: FilesLog, commit: Commit, index: Index) -> None:
+        self.log = log
+        self.commit = commit
+        self.index = index
+        self.finisher = Finisher(log, commit.find, self._whereabouts)
+        commit.subscribe(self._follow)
+
+    @property
+    def lags(self) -> bool:
+        """Say whether the tree is yet to follow a journal that is another one than before."""
+        return self.log.lags
+
+    def look(self, admit: Admit, *, whole: bool = False) -> None:
+        """Adopt what was dropped since the last look, oldest first. Of thousands of quiet threads a
+        part, unless the whole tree is to be looked at.
+        """
+        self.index.catch_up()
+        now = time.time()
+        try:
+            items = list(self.log.scanner.look(self._known, now, whole=whole))
+        except OSError:
+            return  # a folder vanished or cannot be listed: the next look sees it
+        if self.log.forked:
+            return  # a file of the other side is no drop
+        intake = Intake(self.commit, self.log.mirror, self.index, admit)
+        intake.take(items)
+        self.log.scanner.done(intake.waiting, now)
+
+    def finish(self, limit: int | None = None) -> int:
+        """Redo what writers that died left undone: the files of committed lines; how many records
+        were checked.
+        """
+        if self.log.forked:
+            return 0
+        try:
+            self.log.journal.finish(self.commit)
+        except (OSError, StoreError):
+            pass  # whoever writes next does it, or cannot write either
+        return self.finisher.run(limit)
+
+    def catch_up(self) -> None:
+        """Put the files there that writers who died left to others, and make the tree follow a
+        journal that is another one than before. What was damaged stays as it is, and the journal
+        too: whoever asks for a proof writes nothing into it.
+        """
+        if not self.log.forked:
+            self.finisher.run()
+
+    def _follow(self, records: Sequence[Record]) -> None:
+        """Notify followers of committed records, which they read in the journal; then write the
+        files for people.
+        """
+        signal.notify(self.log.pipes)
+        settle.follow(self.log.mirror, records, self.commit.find)
+
+    def _whereabouts(self, id: str) -> str:
+        self.index.catch_up()
+        return self.index.whereabouts(id)
+
+    def _known(self, folder: str) -> set[str]:
+        self.index.catch_up()
+        return self.index.names(folder)
