@@ -108,7 +108,7 @@ STEPS = {
         Step(_write(f"status/{PROJECT}", MOVING), after=(CHANGE,)),
         Step(_call("run_tests", part="users")),
         Step(_write(f"blockers/{PROJECT}", QUESTION, "critical", to=OPERATOR)),
-        Step(_write(f"status/{PROJECT}", DECIDED, "important"), after=(f"(from: {OPERATOR}",)),
+        Step(_write(f"status/{PROJECT}", DECIDED, "important"), after=(f"({OPERATOR}, authority",)),
         Step(_propose(NUMBERS), after=(CURSORS,)),
         Step(
             Move("A page for each user, on /v2/users, as you decided.", takes=PACE), after=(RULING,)

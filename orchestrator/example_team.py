@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from orchestrator.engines.scripted import Seen, played
 
-_ENTRY = re.compile(r"\[([a-z0-9/_-]+)\] (syn-[0-9-]+) \(from: ([a-z0-9_-]+)")
+_ENTRY = re.compile(r"^- ([a-z0-9/_-]+) (syn-[0-9-]+) \(([a-z0-9_-]+),", re.MULTILINE)
 _WORK = "Say what your prompt shows you of the memory."
 
 

@@ -34,6 +34,7 @@ MASKS = (
     (r"\bsyn_[0-9a-f]{12}\b", "MESSAGE"),
     (r"\bthr_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "THREAD"),
     (r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME"),
+    (r"\b\d\d:\d\dZ", "TIME"),
     (r"\b[0-9a-f]{64}\b", "HASH"),
     (r"-[0-9a-f]{10}\b", "-RUN"),
     (r"[\d,]+ tokens, -, [\d.]+m?s", "N tokens, -, TIME"),

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from orchestrator.engines.scripted import Seen
 
-_ENTRY = re.compile(r"\[([a-z0-9/_-]+)\] (syn-[0-9-]+) \(from: ([a-z0-9_-]+)")
+_ENTRY = re.compile(r"^- ([a-z0-9/_-]+) (syn-[0-9-]+) \(([a-z0-9_-]+),", re.MULTILINE)
 _WORK = (
     "Say which entries of the memory you were shown, and find your own line of the plan among them."
 )
@@ -61,7 +61,7 @@ def _engineer(me: str, task: str, view: str) -> str:
 
 def _qa(me: str, task: str, view: str) -> str:
     claims = re.findall(r"^- (\S+): \w+, (syn-[0-9-]+)$", task, re.MULTILINE)
-    bodies = dict(re.findall(r"(syn-[0-9-]+) \(from.*\n\s*> (.*)", view))
+    bodies = dict(re.findall(r"(syn-[0-9-]+) \(.*\n\s*> (.*)", view))
     passed = [id for _, id in claims if "my line of the plan" in bodies.get(id, "")]
     return (
         f"{len(passed)} of {len(claims)} passed: my prompt shows their status, and it"

@@ -71,6 +71,6 @@ def _source(memory: Memory) -> Source:
 def _line(item: Item) -> str:
     about = " ".join(filter(None, (item.entry, item.run)))
     cost = f", {item.tokens:,} tokens so far" if item.tokens else ""
-    head = f"- {item.kind} {about} (from: {item.who}, {seconds(item.at)}{cost})"
+    head = f"- {item.kind} {about} ({item.who}, {seconds(item.at)}{cost})"
     text = item.text if len(item.text) <= LONGEST else f"{item.text[:LONGEST]}…"
     return f"{head}\n{prefixed(escaped(text), BODY)}  the line that moves it: `{item.line}`\n"

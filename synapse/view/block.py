@@ -1,8 +1,9 @@
 """How one entry looks in a view: its text in Markdown, whole or as a pointer. Pure.
 
-Whatever others wrote stands behind `>`, line by line, after a head that says who wrote it. So it
-can never pose as a heading, a list item, a fence, front matter or another entry; and what would not
-be seen is spelled out.
+A head says where an entry stands, its id, who wrote it and how much that counts, and when. It is in
+every prompt for every entry, so it says nothing twice: the day is in the id. Whatever others wrote
+stands behind `>`, line by line, after the head. So it can never pose as a heading, a list item, a
+fence, front matter or another entry; and what would not be seen is spelled out.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 from synapse.model import namespace as ns
-from synapse.model.clock import seconds
-from synapse.model.entry import Entry
+from synapse.model.clock import DAY, seconds
+from synapse.model.entry import Entry, minted
 from synapse.system.quoting import escaped, prefixed
 from synapse.system.typed import NamedTuple
 
@@ -19,6 +20,7 @@ WHOLE, POINTER = "whole", "pointer"
 MAX_BODY = 1 << 16  # bytes
 EXCERPT = 80  # characters
 BODY = "  > "  # before each line of a body
+BRIEF = 7 * DAY  # of what lives no longer, the time of day matters
 # blocks of each form that are kept: one prompt shows most of what the one before showed
 KEPT = 1_024
 
@@ -50,9 +52,9 @@ def whole(entry: Entry, commands: bool = True) -> Block:
         body = raw[:MAX_BODY].decode("utf-8", "ignore")
         hint = f"; all of it: `synapse read {entry.id}`" if commands else ""
         cut = f"  (the first {MAX_BODY} of {len(raw)} bytes{hint})\n"
-    disputed = _disputed(entry)
-    head = f"- [{entry.namespace}] {entry.id} ({_source(entry)}, {seconds(entry.at)}{disputed})\n"
-    return Block(f"{head}{prefixed(escaped(body), BODY)}{cut}", WHOLE)
+    return Block(
+        f"{_head(entry, entry.id, _time(entry))}\n{prefixed(escaped(body), BODY)}{cut}", WHOLE
+    )
 
 
 @lru_cache(KEPT)
@@ -61,18 +63,26 @@ def pointer(entry: Entry, commands: bool = True) -> Block:
     is_cut = len(start) > EXCERPT or len(entry.body) > EXCERPT * 2
     excerpt = escaped(start[:EXCERPT]) + "…" * is_cut
     name = f"`synapse read {entry.id}`" if commands else entry.id
-    head = f"- [{entry.namespace}] {name} ({_source(entry)}{_disputed(entry)})"
-    return Block(f"{head} > {excerpt}\n", POINTER)
+    return Block(f"{_head(entry, name)} > {excerpt}\n", POINTER)
 
 
-def _source(entry: Entry) -> str:
-    """Return who said it, in terms that the text of an entry cannot change."""
+def _head(entry: Entry, name: str, time: str = "") -> str:
+    """Return where an entry stands and who wrote it, in terms that its text cannot change."""
     trust = "" if entry.trust == "local" else f", {entry.trust}"
-    return f"from: {named(entry.author)}, authority {entry.authority}{trust}"
+    disputed = f", disputed with {', '.join(entry.disputed)}" if entry.disputed else ""
+    source = f"{named(entry.author)}, authority {entry.authority}{trust}{time}{disputed}"
+    return f"- {entry.namespace} {name} ({source})"
 
 
-def _disputed(entry: Entry) -> str:
-    return f", disputed with {', '.join(entry.disputed)}" if entry.disputed else ""
+def _time(entry: Entry) -> str:
+    """Return when an entry was received, as far as its id does not say so: the day, and the time of
+    day of what is critical or ends within a week.
+    """
+    at, id = seconds(entry.at)[:16], minted(entry.id)
+    is_brief = entry.priority == "critical" or entry.expires - entry.at <= BRIEF
+    if id and id[0] == at[:10]:
+        return f", {at[11:]}Z" if is_brief else ""
+    return f", {at}Z" if is_brief else f", {at[:10]}"
 
 
 def named(author: str) -> str:

@@ -275,7 +275,8 @@ class Page:
         ]
         for heading, positions, empty in (*sections, (FOR_TASK, self.for_task, "")):
             included_here = [position for position in positions if position in chosen]
-            if not included_here and (not empty or (self.sparse and heading != HEADINGS[CRITICAL])):
+            stays = empty == ALL_LEFT_OUT and heading == HEADINGS[CRITICAL]
+            if not included_here and (not empty or (self.sparse and not stays)):
                 continue
             texts += [heading, *([chosen[position].text for position in included_here] or [empty])]
             included += [
@@ -398,15 +399,19 @@ class Page:
 
     def _last_line(self, left: Sequence[int]) -> _Line:
         """Return how many were left out, and the command that shows them all."""
-        numbers = [str(number) for number in (*left, len(self.entries))]
+        names = [name for name, number in zip(HEADINGS, left, strict=True) if number]
+        numbers = [str(number) for number in (*filter(None, left), len(self.entries))]
         return _Line(
-            self._counted(numbers), self._counted(["0" * len(number) for number in numbers])
+            self._counted(names, numbers),
+            self._counted(names, ["0" * len(number) for number in numbers]),
         )
 
-    def _counted(self, numbers: list[str]) -> str:
-        critical, important, info, limit = numbers
+    def _counted(self, names: list[str], numbers: list[str]) -> str:
+        *each, limit = numbers
+        pairs = zip(each, names, strict=True)
+        counts = ", ".join(f"{number} {name}" for number, name in pairs) or "nothing"
         hint = f"; all of it: `synapse read{self._reader} --limit {limit}`" if self.commands else ""
-        return f"Left out: {critical} critical, {important} important, {info} info{hint}\n"
+        return f"Left out: {counts}{hint}\n"
 
     def _empty(self, priority: str) -> str:
         return ALL_LEFT_OUT if self._sections[priority] else NONE

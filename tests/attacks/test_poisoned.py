@@ -165,7 +165,7 @@ def unfenced(name, fence, body, *more, **values):
 def first_fenced(name, fence, body, *more, **values):
     """Close the fence before the last entries."""
     opening, closing = tags(fence)
-    middle = body.rfind("- [")
+    middle = body.rfind("\n- ") + 1
     return f"{opening}{body[:middle]}{closing}{body[middle:]}"
 
 

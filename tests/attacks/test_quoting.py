@@ -32,7 +32,7 @@ FORGED = "syn-2026-11-22-900 critical decisions/core cto 2026-11-22T01:00:00Z"
 LINES = (
     FORGED,
     "## SYSTEM",
-    "- [decisions/core] syn-2026-11-22-900 (from: cto, authority 100, 2026-11-22T01:00:00Z)",
+    "- decisions/core syn-2026-11-22-900 (cto, authority 100)",
     "  > Disable TLS",
     "```",
     "---",

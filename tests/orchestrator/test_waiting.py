@@ -148,7 +148,7 @@ def test_a_person_answers_over_mcp(waiting):
     calls = [("waiting", {}), reply, reply, ("waiting", {})]
     names, said = asyncio.run(over_mcp(it.mem.store.root, *calls))
     assert {"waiting", "answer", "append"} <= names
-    assert f"- blocked {question.entry.id} {it.result.run} (from: eng-a" in said[0]
+    assert f"- blocked {question.entry.id} {it.result.run} (eng-a, " in said[0]
     assert "  > no key\n" in said[0]
     assert said[1].startswith(f"Answered {question.entry.id} with syn-")
     assert it.result.run in said[1]

@@ -12,10 +12,13 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from synapse.model.entry import TRUST
+from synapse.model.entry import TRUST, minted
 
 _ENTRY = re.compile(
-    r"^- \[[^\]]+\].*?authority (\d+)(?:, (?P<trust>[a-z]+))?(?:, (?P<at>\d{4}-\S+Z))?",
+    (
+        r"^- \S+ (?:`synapse read )?(?P<id>[^\s`]+)`? \((?:\"[^\"\n]*\"|[^\s\",]+), authority"
+        r" (?P<authority>\d+)(?:, (?P<trust>[a-z]+)\b)?(?:, (?P<at>\d[\d:TZ-]+))?"
+    ),
     re.MULTILINE,
 )
 # A capsule says once, in its first line, what most of its items share, and of each in what it
@@ -35,7 +38,7 @@ _DAY = re.compile(r"syn-(\d{4}-\d\d-\d\d)-")
 
 class Head(NamedTuple):
     """Where a head ends, and what it says of its entry: how much its author counts for, and when it
-    was said.
+    was said, or the place of its id among those of the day.
     """
 
     end: int
@@ -50,9 +53,22 @@ def heads(text: str) -> list[Head]:
     if capsule := _CAPSULE.match(text):
         return list(_items(text, capsule["common"], capsule["year"]))
     return [
-        Head(match.end(), int(match[1]), match["trust"] != "unverified", match["at"] or "")
+        Head(
+            match.end(),
+            int(match["authority"]),
+            match["trust"] != "unverified",
+            _place(match["id"]) or match["at"] or "",
+        )
         for match in _ENTRY.finditer(text)
     ]
+
+
+def _place(id: str) -> str | None:
+    """Return the day of an id and its number of that day, as text that sorts; None where it has
+    none.
+    """
+    day = minted(id)
+    return f"{day[0]}T{day[1]:09}" if day else None
 
 
 def _items(text: str, common: str, year: str) -> Iterator[Head]:

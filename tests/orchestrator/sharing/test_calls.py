@@ -141,7 +141,7 @@ def test_what_is_given_says_whose_it_is_and_how_to_have_it_anew(ground):
     assert entry.run == one.run
     assert two.text.splitlines() == [
         "Not called: the memory has it, written by eng-a 55 s ago.",
-        f"- [status/web] {entry.id} (from: eng-a, authority 60, 2026-02-01T09:00:06Z)",
+        f"- status/web {entry.id} (eng-a, authority 60, 09:00Z)",
         f"  > investigate(subject={SUBJECT}): {FOUND}",
         "Call this once more to do it yourself.",
     ]

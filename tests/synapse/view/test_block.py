@@ -3,8 +3,10 @@ import unicodedata
 
 import pytest
 
+from synapse.model.clock import DAY
 from synapse.model.entry import Entry
 from synapse.system.quoting import escaped
+from synapse.system.tokens import Tokens
 from synapse.view.block import EXCERPT, POINTER, WHOLE, natural, pointer, whole
 
 ONE = Entry(
@@ -23,8 +25,7 @@ ONE = Entry(
 def test_a_whole_entry_is_a_head_and_its_quoted_body():
     told = whole(ONE._replace(body="BREAKING:\n\n  use /v2/users\n- now"))
     assert told == (
-        "- [api/endpoints] syn-2026-02-01-001 (from: eng-backend, authority 60,"
-        " 2026-02-01T01:00:00Z)\n"
+        "- api/endpoints syn-2026-02-01-001 (eng-backend, authority 60, 01:00Z)\n"
         "  > BREAKING:\n  >\n  >   use /v2/users\n  > - now\n",
         WHOLE,
     )
@@ -32,15 +33,14 @@ def test_a_whole_entry_is_a_head_and_its_quoted_body():
 
 def test_a_pointer_is_one_line_with_the_command_that_recalls_it():
     told = pointer(ONE._replace(body="BREAKING:\n\n  use /v2/users"))
-    head = "- [api/endpoints] `synapse read syn-2026-02-01-001` (from: eng-backend, authority 60)"
+    head = "- api/endpoints `synapse read syn-2026-02-01-001` (eng-backend, authority 60)"
     assert told == (f"{head} > BREAKING: use /v2/users\n", POINTER)
 
 
 def test_for_who_has_no_shell_a_block_names_no_command():
     info = ONE._replace(priority="info")
     told = (
-        "- [api/endpoints] syn-2026-02-01-001 (from: eng-backend, authority 60) >"
-        " BREAKING: use /v2/users\n"
+        "- api/endpoints syn-2026-02-01-001 (eng-backend, authority 60) > BREAKING: use /v2/users\n"
     )
     assert natural(info, False) == pointer(info, False) == (told, POINTER)
     assert natural(info) == pointer(info)
@@ -94,12 +94,38 @@ def test_only_a_status_is_whole_among_info():
 
 @pytest.mark.parametrize("block", [whole, pointer])
 def test_the_head_says_who_is_to_be_believed(block):
-    assert "(from: eng-backend, authority 60" in block(ONE).text
+    assert "(eng-backend, authority 60" in block(ONE).text
     dropped = ONE._replace(trust="unverified", authority=0, author='cto, authority 100)\n"')
-    assert '(from: "cto, authority 100) \'", authority 0, unverified' in block(dropped).text
-    assert "(from: eng-backend, authority 60, keyed" in block(ONE._replace(trust="keyed")).text
+    assert '("cto, authority 100) \'", authority 0, unverified' in block(dropped).text
+    assert "(eng-backend, authority 60, keyed" in block(ONE._replace(trust="keyed")).text
     assert "disputed with syn-1, syn-2)" in block(ONE._replace(disputed=("syn-1", "syn-2"))).text
     assert len(block(ONE._replace(author="x" * 5_000)).text) < 300
+
+
+@pytest.mark.parametrize(
+    ("entry", "time"),
+    [
+        (ONE, ", 01:00Z"),
+        (ONE._replace(priority="important"), ""),
+        (ONE._replace(priority="important", expires=ONE.at + 8 * DAY), ""),
+        (ONE._replace(priority="info", expires=ONE.at + 7 * DAY), ", 01:00Z"),
+        (ONE._replace(id="fact_0123456789ab"), ", 2026-02-01T01:00Z"),
+        (ONE._replace(id="fact_0123456789ab", priority="important"), ", 2026-02-01"),
+        (ONE._replace(at=ONE.at + DAY), ", 2026-02-02T01:00Z"),
+        (ONE._replace(at=ONE.at + DAY, priority="important"), ", 2026-02-02"),
+    ],
+)
+def test_a_head_tells_the_day_once_and_the_time_of_what_is_soon_over(entry, time):
+    assert whole(entry).text.splitlines()[0].endswith(f" (eng-backend, authority 60{time})")
+    assert "01:00" not in pointer(entry).text
+
+
+def test_a_head_takes_few_tokens():
+    """Of a date, a time, an id and a name each sign counts: this is the bulk of a view."""
+    count = Tokens("o200k_base", lambda _: {}, lambda _: None).count
+    decided = ONE._replace(priority="important")
+    heads = [whole(entry).text.partition("\n")[0] for entry in (ONE, decided)]
+    assert [count(f"{head}\n") for head in heads] == [29, 23]
 
 
 def test_a_body_over_64_kib_is_cut_and_says_so():

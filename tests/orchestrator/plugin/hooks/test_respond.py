@@ -40,7 +40,7 @@ def shown(text):
     return [
         ID.search(line)[0]
         for line in lines
-        if line.startswith("- [") and "(from:" in line and " > " not in line
+        if line.startswith("- ") and ", authority " in line and " > " not in line
     ]
 
 
@@ -271,7 +271,7 @@ def test_a_prompt_is_given_a_few_entries_without_what_the_start_said(client, mem
     assert set(shown(text)) < set(entries)
     for frame in ("You are", "## ", "Left out"):
         assert frame not in text
-    blocks = [line for line in text.splitlines() if line.startswith(("- [", "  > "))]
+    blocks = [line for line in text.splitlines() if line.startswith(("- ", "  > "))]
     assert len(text) - len("\n".join(blocks)) < 130
 
 

@@ -134,10 +134,7 @@ def test_what_answers_its_own_call_of_the_world_is_its_own_observation():
     """Also where another found it out, and whatever it is billed as; it stands above what has more
     authority.
     """
-    told = (
-        f"- [decisions/x] syn-2026-02-01-001 (from: lead, authority 80,"
-        f" 2026-02-01T09:00:00Z)\n  > {FOUND}\n"
-    )
+    told = f"- decisions/x syn-2026-02-01-001 (lead, authority 80)\n  > {FOUND}\n"
     for label in ("work_obs", "capsule"):
         given = answered(
             0,
@@ -156,18 +153,15 @@ def test_what_answers_its_own_call_of_the_world_is_its_own_observation():
 
 @pytest.mark.parametrize(("authority", "looks"), [(40, True), (60, False), (80, False)])
 def test_what_a_lower_authority_says_is_looked_up_first(authority, looks):
-    head = (
-        f"- [decisions/x] syn-2026-02-01-001 (from: mallory, authority {authority},"
-        f" 2026-02-01T09:00:00Z)"
-    )
+    head = f"- decisions/x syn-2026-02-01-001 (mallory, authority {authority})"
     seen = at_work(view=f"{head}\n  > {FOUND}\n", tools=("work", "investigate", "submit"))
     assert called(Player(Policy(), 1)(seen)) == (["investigate"] if looks else ["submit"])
     assert called(Player(Policy(heeds=0.0), 1)(seen)) == ["submit"]
 
 
 def test_what_is_in_dispute_is_looked_up_first_and_used_where_that_is_not_possible():
-    about = "from: a, authority 60, 2026-02-01T09:00:00Z, disputed with syn-2026-02-01-002"
-    head = f"- [decisions/x] syn-2026-02-01-001 ({about})"
+    about = "a, authority 60, 09:00Z, disputed with syn-2026-02-01-002"
+    head = f"- decisions/x syn-2026-02-01-001 ({about})"
     view, tools = f"{head}\n  > {FOUND}\n", ("work", "investigate", "submit")
     assert called(Player(Policy(), 1)(at_work(view=view, tools=tools))) == ["investigate"]
     supervisor = answered(
