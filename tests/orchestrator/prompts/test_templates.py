@@ -37,7 +37,6 @@ def test_every_role_has_its_template():
         "wake",
         "unread",
         "results",
-        "resumed",
         "shell",
         "_memory",
         "_task",
