@@ -8,11 +8,11 @@ import re
 import pytest
 
 from orchestrator.spend.limits import policy
-from orchestrator.testing.model_server import ModelServer
 from synapse.formats.declared import read_settings
 from synapse.formats.keys import SETTINGS, strays
 from synapse.model.settings import Settings
 from synapse.system import yaml
+from tests.model_server import ModelServer
 from tests.pages import (
     DOCS,
     PAGES,

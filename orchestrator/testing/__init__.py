@@ -1,3 +1,3 @@
-"""For users' own tests: `contract.EngineContract`, the tests that any engine must pass, and
-`model_server.ModelServer`, a scripted provider on loopback. Needs no test framework.
+"""For users' own tests: `contract`, the tests that any engine must pass, and `virtual`, a clock
+that jumps. Needs no test framework.
 """

@@ -5,8 +5,8 @@ class TestMine(EngineContract):
     def make_engine(self, script):
         return MyEngine(...)  # whose model does what the script says
 
-An engine with a provider is run against a ModelServer, kept as `self.provider`; then its faults are
-tried too.
+An engine with a provider is run against a server that takes its place, kept as `self.provider`;
+then its faults are tried too.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from time import monotonic
+from typing import Any, NamedTuple, Protocol
 
 from orchestrator.engines.protocol import (
     STOPS,
@@ -30,8 +31,6 @@ from orchestrator.engines.protocol import (
     Unavailable,
 )
 from orchestrator.engines.scripted import Move, Script, Seen
-from orchestrator.testing.model_server import ModelServer
-from orchestrator.testing.wire import Fault
 
 PATIENCE = 20.0
 SOON = 5.0
@@ -50,12 +49,55 @@ ASKED: tuple[tuple[str, dict[str, object]], ...] = (
 )
 
 
+# How a request may fail. `status`: an error instead of a reply; `error`: one in the middle of a
+# stream; `drop`: the connection ends in the middle of the first call, or of the text; `garbled`: a
+# piece of the stream is no JSON; `malformed`: arguments that are no JSON; `slow`: `delay` seconds
+# before each piece; `no usage`, `null usage`, `negative usage`: a whole reply with such a report.
+FAULTS = (
+    "status",
+    "error",
+    "drop",
+    "garbled",
+    "malformed",
+    "refusal",
+    "context",
+    "empty",
+    "length",
+    "slow",
+    "no usage",
+    "null usage",
+    "negative usage",
+)
+
+
+class Fault(NamedTuple):
+    """What goes wrong with one request, whatever the script says."""
+
+    kind: str
+    status: int = 500
+    retry_after: float | None = None
+    delay: float = 0.0
+
+
+class Provider(Protocol):
+    """A server that answers an engine by a script; `journal` holds the requests that came."""
+
+    journal: list[Any]
+
+    def fail(self, *faults: Fault) -> None:
+        """Let the next requests for a reply meet these faults, one each."""
+
+    def left(self) -> bool:
+        """Return whether all clients hang up within seconds."""
+        ...
+
+
 class EngineContract:
     """Every sentence of `engine.Engine`, as a test. Subclass it, say how to make an engine, and let
     pytest run it.
     """
 
-    provider: ModelServer | None = None
+    provider: Provider | None = None
 
     def make_engine(self, script: Script) -> Engine:
         """Return an engine whose model follows the script, a new one for each call."""

@@ -30,12 +30,12 @@ import synapse
 from orchestrator.engines.protocol import Message, Tool
 from orchestrator.engines.scripted import Seen
 from orchestrator.plugin.transcripts.transcript import spent
-from orchestrator.testing import wire_messages
-from orchestrator.testing.model_server import ModelServer, Taken
 from scenarios.clients import places, repository
 from scenarios.clients.agents import INSTEAD, REMINDER, Agents, Chances, asked_of
 from scenarios.clients.places import Broken, Place, Site
 from scenarios.clients.repository import Cell, Job
+from scenarios.provider import messages
+from scenarios.provider.server import ModelServer, Taken
 from synapse.system.tokens import DEFAULT
 
 FORMAT = "brain-suite/clients-v1"
@@ -156,7 +156,7 @@ def requests(journal: Sequence[Taken], count: Callable[[str], int]) -> Iterator[
     for request in journal:
         if not request.path.partition("?")[0].endswith("/messages"):
             continue
-        body = wire_messages.read(request.body)
+        body = messages.read(request.body)
         tokens = sum(count(block.text) for block in body.blocks)
         hooks = sum(count(text) for block in body.blocks for text in of_hooks(block.text))
         yield {"kind": "request", "agent": asked_of(body.seen)[0], "tokens": tokens, "hooks": hooks}

@@ -7,7 +7,7 @@ import pytest
 from orchestrator.engines.protocol import Turn, load
 from orchestrator.engines.scripted import Scripted
 from orchestrator.testing.contract import EngineContract
-from orchestrator.testing.model_server import ModelServer
+from tests.model_server import ModelServer
 
 
 class TestScripted(EngineContract):

@@ -14,8 +14,8 @@ import synapse
 from orchestrator.engines.scripted import Move
 from orchestrator.plugin.daemon import ask
 from orchestrator.plugin.hook import daemon_file
-from orchestrator.testing.model_server import ModelServer
 from tests.crash.lives import begin
+from tests.model_server import ModelServer
 
 PROGRAM = """
 import os, sys, time

@@ -19,8 +19,8 @@ from orchestrator.engines import protocol
 from orchestrator.engines.protocol import Place
 from orchestrator.plugin.install.change import Target
 from orchestrator.plugin.install.clients import codex as install_codex
-from orchestrator.testing.model_server import ModelServer
 from synapse import Agent
+from tests.model_server import ModelServer
 
 HERE = Path(__file__).parent
 FOLDER = HERE.parents[1] / ".clients"

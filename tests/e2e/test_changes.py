@@ -8,9 +8,9 @@ import subprocess
 import pytest
 
 from orchestrator.engines.scripted import Move
-from orchestrator.testing.model_server import ModelServer
 from tests.e2e.test_claude_plugin import Project, asked, bash, requests
 from tests.e2e.test_codex_plugin import NEW, call, texts
+from tests.model_server import ModelServer
 
 DB = "def fetch_all(conn):\n    return conn\n"
 USERS = "from src.db import fetch_all\n\nprint(fetch_all(1))\n"

@@ -22,9 +22,9 @@ from orchestrator.plugin import facts
 from orchestrator.plugin.sessions import state
 from orchestrator.plugin.transcripts.transcript import spent
 from orchestrator.runs.records import Runs
-from orchestrator.testing.model_server import ModelServer
 from synapse import Agent
 from tests.e2e.terminal import Terminal
+from tests.model_server import ModelServer
 
 KEY = "sk-any-000000000000000000000000000000"
 MODEL = "claude-sonnet-4-5"

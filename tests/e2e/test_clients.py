@@ -12,7 +12,7 @@ import pytest
 import synapse
 from orchestrator.engines.protocol import ContextTooLong, Message, Request
 from orchestrator.engines.scripted import Move
-from orchestrator.testing.wire import Fault
+from orchestrator.testing.contract import Fault
 from synapse import Agent
 
 pytestmark = pytest.mark.soak

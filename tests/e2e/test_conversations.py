@@ -10,13 +10,13 @@ import pytest
 import synapse
 from orchestrator.engines.scripted import Move
 from orchestrator.runs.records import Runs
-from orchestrator.testing.model_server import ModelServer
 from synapse import Agent
 from tests.e2e import test_claude_plugin as claude_code
 from tests.e2e import test_codex_plugin as codex_exec
 from tests.e2e import test_gemini_plugin as gemini_cli
 from tests.e2e.terminal import Terminal
 from tests.e2e.test_codex_window import Window
+from tests.model_server import ModelServer
 
 RULE = "Call /v2/users, never /v1/users."
 DECIDED = tuple(

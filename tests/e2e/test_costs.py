@@ -20,7 +20,6 @@ import synapse
 from orchestrator.engines.scripted import Move
 from orchestrator.plugin import facts
 from orchestrator.plugin.doctor import checks as doctor
-from orchestrator.testing.model_server import ModelServer
 from synapse import Agent
 from synapse.system.tokens import Tokens
 from tests.e2e import (
@@ -30,6 +29,7 @@ from tests.e2e import (
     test_openclaw_plugin,
 )
 from tests.e2e.conftest import CodexProject
+from tests.model_server import ModelServer
 
 pytestmark = pytest.mark.soak
 

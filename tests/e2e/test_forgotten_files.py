@@ -5,9 +5,9 @@ when it goes on and beside its next read.
 import pytest
 
 from orchestrator.engines.scripted import Move
-from orchestrator.testing.model_server import ModelServer
 from tests.e2e import test_claude_plugin as claude_code
 from tests.e2e.terminal import Terminal
+from tests.model_server import ModelServer
 
 TASKS = ("TASK-FIRST", "TASK-AFTER")
 

@@ -17,8 +17,8 @@ import synapse
 from orchestrator.engines.scripted import Move
 from orchestrator.plugin.wakes import openclaw
 from orchestrator.runs.records import Runs
-from orchestrator.testing.model_server import ModelServer
 from synapse import Agent
+from tests.model_server import ModelServer
 
 pytestmark = pytest.mark.soak
 

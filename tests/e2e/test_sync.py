@@ -8,9 +8,9 @@ import pytest
 
 import synapse
 from orchestrator.plugin.sync import sync as syncing
-from orchestrator.testing.model_server import ModelServer
 from synapse import Agent
 from tests.e2e.test_claude_plugin import Project
+from tests.model_server import ModelServer
 
 DECIDED = "Rates are kept in cents, and never as floats."
 SECRET = "the-zebra-is-in-here"

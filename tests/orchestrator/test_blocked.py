@@ -11,7 +11,7 @@ from orchestrator.engines import clients
 from orchestrator.engines.process import Process
 from orchestrator.engines.protocol import load
 from orchestrator.engines.scripted import Move
-from orchestrator.testing.model_server import ModelServer
+from tests.model_server import ModelServer
 
 TRANSCRIPTS = Path(__file__).parent / "engines" / "transcripts"
 

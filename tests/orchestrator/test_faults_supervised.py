@@ -10,8 +10,8 @@ import synapse
 from orchestrator import Supervisor, Task
 from orchestrator.engines.protocol import load
 from orchestrator.engines.scripted import Move
-from orchestrator.testing.model_server import ModelServer
-from orchestrator.testing.wire import Fault
+from orchestrator.testing.contract import Fault
+from tests.model_server import ModelServer
 
 ENGINES = {"anthropic": "claude-sonnet-5", "openai": "gpt-5-mini", "openai-chat": "llama3"}
 

@@ -10,7 +10,7 @@ from orchestrator import Supervisor, Task
 from orchestrator.engines.anthropic import Anthropic
 from orchestrator.engines.openai import OpenAI
 from orchestrator.engines.scripted import Move
-from orchestrator.testing.model_server import ModelServer
+from tests.model_server import ModelServer
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ import re
 import pytest
 
 from orchestrator.engines.scripted import Move
-from orchestrator.testing.model_server import ModelServer
 from scenarios import __main__ as shell
 from scenarios import verify
 from scenarios.data.files import library, load
 from scenarios.play.world.world import using_of
 from scenarios.report import report
+from tests.model_server import ModelServer
 
 VALUE = r"(?:[a-f][0-9][0-9a-f]{5}|[0-9]{3,})"
 LOOKS = 12  # times that a worker asks again for what another has to decide

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from orchestrator.engines.protocol import EngineError, Message, Request, Tool, load
-from orchestrator.testing.model_server import ModelServer
+from tests.model_server import ModelServer
 
 READ = Tool("read", "Reads.", {"type": "object", "properties": {"limit": {"type": "integer"}}})
 PROMPT = (

@@ -7,7 +7,7 @@ from orchestrator import Supervisor, Task, Team
 from orchestrator.engines.choice import Choice, NotNamed, chosen
 from orchestrator.engines.protocol import NoEngine
 from orchestrator.engines.scripted import Move, Scripted
-from orchestrator.testing.model_server import ModelServer
+from tests.model_server import ModelServer
 
 
 @pytest.fixture(autouse=True)

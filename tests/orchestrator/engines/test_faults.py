@@ -23,7 +23,7 @@ from orchestrator.engines.protocol import (
 )
 from orchestrator.engines.scripted import Move
 from orchestrator.engines.stream import Dropped, asked_wait, guess, problem, until
-from orchestrator.testing.wire import Fault
+from orchestrator.testing.contract import Fault
 
 ENGINES = ("anthropic", "openai", "openai-chat")
 CALL = Move("I look.", (("read", {"limit": 3}),))

@@ -10,7 +10,7 @@ import pytest
 from orchestrator.engines.openai_chat import conversation
 from orchestrator.engines.protocol import Call, Message, Request, Tool, Usage, load
 from orchestrator.engines.scripted import Move
-from orchestrator.testing import model_server
+from tests.model_server import ModelServer
 
 CALLS = Move("I look.", (("read", {"limit": 3}), ("read", {"limit": 4})))
 REASONING = {"reasoning": {"effort": "low"}}
@@ -95,9 +95,8 @@ def test_usage_is_the_provider_s(take, engine):
 
 
 def test_a_server_without_the_count_has_none(server, monkeypatch):
-    monkeypatch.setattr(
-        model_server, "ROUTES", tuple(route for route in model_server.ROUTES if not route[2])
-    )
+    replies = tuple(format for format in ModelServer.formats if not format[2])
+    monkeypatch.setattr(ModelServer, "formats", replies)
     request = Request("You are.", (Message("user", "Hi", "task"),), model="m")
     assert step_with(request, "openai", base_url=f"{server.url}/v1", api_key="any")[1] is None
 

@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.engines.process import Process
 from orchestrator.testing.contract import EngineContract
-from orchestrator.testing.model_server import ModelServer
+from tests.model_server import ModelServer
 
 CLIENT = Path(__file__).with_name("model_client.py")
 SENT = ("usage.input_tokens", "usage.cache_read_input_tokens", "usage.cache_creation_input_tokens")

@@ -11,7 +11,6 @@ from random import Random
 import pytest
 
 from orchestrator.engines.scripted import Move
-from orchestrator.testing.model_server import ModelServer
 from scenarios import __main__ as shell
 from scenarios import verify
 from scenarios.data import parameters
@@ -19,6 +18,7 @@ from scenarios.data.parameters import MEASURED, BrokenParameters
 from scenarios.data.schema import PARAMETERS
 from scenarios.play import calibrate, probes
 from scenarios.report import report
+from tests.model_server import ModelServer
 
 VALUE = r"[a-f][0-9][0-9a-f]{5}"
 

@@ -25,12 +25,13 @@ from orchestrator.nightly.semantic.consolidation import (
 from orchestrator.runs.files import ledger
 from orchestrator.runs.files.folder import LEDGER, Folder
 from orchestrator.spend.reservations import Budget, Past, ledgers
-from orchestrator.testing.model_server import Fault, ModelServer
+from orchestrator.testing.contract import Fault
 from synapse.consolidate import undo
 from synapse.errors import InvalidEntry
 from synapse.model.agents import Agent
 from synapse.model.settings import Settings
 from synapse.testing import FrozenClock
+from tests.model_server import ModelServer
 from tests.trusted import trust
 
 DATE = "2026-02-01"

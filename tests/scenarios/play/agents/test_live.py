@@ -9,14 +9,14 @@ import pytest
 
 from orchestrator.engines.protocol import Call, Message, Request, Tool, Turn, Usage
 from orchestrator.engines.scripted import Move
-from orchestrator.testing.model_server import ModelServer
-from orchestrator.testing.wire import Fault
+from orchestrator.testing.contract import Fault
 from scenarios import __main__ as shell
 from scenarios import verify
 from scenarios.data import cassette
 from scenarios.data.cassette import BrokenCassette, Cassette, Missed, Played
 from scenarios.play.agents import live
 from scenarios.report import report
+from tests.model_server import ModelServer
 
 KEY = "sk-ant-secret-secret-secret-secret"
 SCENARIO = """

@@ -1,6 +1,5 @@
-"""The values that all wire formats of the model server share: request, reply, usage, fault. For
-users' own tests, through `model_server`; each format has a module of its own, which reads a request
-and writes the reply. Pure.
+"""The values that all wire formats of the model server share: request, reply, usage, fault. Each
+format has a module of its own, which reads a request and writes the reply. Pure.
 """
 
 from __future__ import annotations
@@ -12,36 +11,8 @@ from typing import Any, NamedTuple
 
 from orchestrator.engines.protocol import Message, Tool
 from orchestrator.engines.scripted import Move, Seen
+from orchestrator.testing.contract import Fault
 from synapse.system.json import dumps
-
-# How a request may fail. `status`: an error instead of a reply; `error`: one in the middle of a
-# stream; `drop`: the connection ends in the middle of the first call, or of the text; `garbled`: a
-# piece of the stream is no JSON; `malformed`: arguments that are no JSON; `slow`: `delay` seconds
-# before each piece; `no usage`, `null usage`, `negative usage`: a whole reply with such a report.
-FAULTS = (
-    "status",
-    "error",
-    "drop",
-    "garbled",
-    "malformed",
-    "refusal",
-    "context",
-    "empty",
-    "length",
-    "slow",
-    "no usage",
-    "null usage",
-    "negative usage",
-)
-
-
-class Fault(NamedTuple):
-    """What goes wrong with one request, whatever the script says."""
-
-    kind: str
-    status: int = 500
-    retry_after: float | None = None
-    delay: float = 0.0
 
 
 class Invalid(Exception):

@@ -1,5 +1,5 @@
-"""The wire format of OpenAI's Responses, with the namespaces of tools that the Codex client uses,
-for the model server that users run in their own tests. Pure.
+"""The wire format of OpenAI's Responses, with the namespaces of tools that the Codex client uses.
+Pure.
 
 A tool `read` of the namespace `mcp__synapse` is seen by a script as `mcp__synapse__read`, and
 called on the wire by its name and namespace; those of the namespace `functions` keep their names. A
@@ -13,7 +13,7 @@ from typing import Any
 
 from orchestrator.engines.protocol import Call, Message, Tool
 from orchestrator.engines.scripted import Seen
-from orchestrator.testing.wire import (
+from scenarios.provider.formats import (
     Asked,
     Block,
     Event,

@@ -4,17 +4,14 @@ journal are exact.
 
 import http.client
 import json
-import os
-import signal
-import subprocess
-import sys
 
 import pytest
 
 from orchestrator.engines.scripted import Move
-from orchestrator.testing.model_server import ModelServer
-from orchestrator.testing.prompt_cache import PromptCache
-from orchestrator.testing.wire import Block, Fault, Used, pieces
+from orchestrator.testing.contract import Fault
+from scenarios.provider.formats import Block, Used, pieces
+from scenarios.provider.prompt_cache import PromptCache
+from tests.model_server import ModelServer
 
 CALLS = Move("I look.", (("read", {"limit": 3}), ("append", {"text": "é" * 50})))
 SCHEMA = {"type": "object", "properties": {"limit": {"type": "integer"}}}
@@ -322,33 +319,3 @@ def test_pieces_make_the_text_again(text):
     assert "".join(found) == text
     assert len(found) <= 41
     assert len(found) > 1 or len(text) < 2
-
-
-def test_it_runs_as_a_program(tmp_path):
-    journal = tmp_path / "journal.jsonl"
-    command = [
-        sys.executable,
-        "-W",
-        "error",
-        "-m",
-        "orchestrator.testing.model_server",
-        "--journal",
-        str(journal),
-    ]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env={**os.environ}
-    ) as process:
-        try:
-            port = int(process.stdout.readline().rpartition(":")[2])
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-            connection.request("POST", "/v1/messages", json.dumps(MESSAGES))
-            assert (
-                json.loads(connection.getresponse().read())["content"][0]["text"]
-                == "Nobody did this: Fix it"
-            )
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(20) == 0
-            connection.close()
-        finally:
-            process.kill()
-    assert json.loads(journal.read_text())["path"] == "/v1/messages"

@@ -1,29 +1,21 @@
-"""A model server that follows a script, on 127.0.0.1 alone, for users' own tests, for scenarios,
-and for clients that are programs. It speaks Anthropic's Messages, OpenAI's Responses and Chat
-Completions, and Gemini's generateContent, with and without streaming.
+"""A model server that follows a script, on 127.0.0.1 alone, for clients that are programs. It
+speaks Anthropic's Messages, with and without streaming; `formats` says what else.
 
 A script is what the scripted engine takes: a function from what is seen to the next move, asked
 with each request and told nothing but the request. Usage is counted. Faults are queued and met by
 the requests that follow.
 
 with ModelServer(lambda seen: "Done.") as server:
-    # OpenAI: base_url=f"{server.url}/v1"
-    Anthropic(base_url=server.url, api_key="any", model="any")
-
-python -m orchestrator.testing.model_server --port 0 --script package.module:function
+    Anthropic(base_url=server.url, api_key="any")
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import signal
 import socket
-import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from importlib import import_module
 from itertools import count as counting
 from select import select
 from socketserver import ThreadingMixIn
@@ -33,33 +25,14 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from orchestrator.engines.scripted import Move, Script, echo
-from orchestrator.testing import wire_chat, wire_gemini, wire_messages, wire_responses
-from orchestrator.testing.prompt_cache import PromptCache
-from orchestrator.testing.wire import (
-    FAULTS,
-    Asked,
-    Event,
-    Fault,
-    Said,
-    compact,
-    misreported,
-    reply_text,
-    said,
-)
+from orchestrator.testing.contract import FAULTS, Fault
+from scenarios.provider import messages
+from scenarios.provider.formats import Asked, Event, Said, compact, misreported, reply_text, said
+from scenarios.provider.prompt_cache import PromptCache
 from synapse.system.tokens import Tokens
 
 # How an address ends, the format that is spoken there, and whether it only counts.
-ROUTES: tuple[tuple[str, ModuleType, bool], ...] = (
-    ("/messages", wire_messages, False),
-    ("/messages/count_tokens", wire_messages, True),
-    ("/responses", wire_responses, False),
-    ("/responses/input_tokens", wire_responses, True),
-    ("/chat/completions", wire_chat, False),
-    (":generateContent", wire_gemini, False),
-    (":streamGenerateContent", wire_gemini, False),
-    (":countTokens", wire_gemini, True),
-)
-ENDS = (signal.SIGINT, signal.SIGTERM)
+Formats = tuple[tuple[str, ModuleType, bool], ...]
 MODELS = (
     "scripted",
     "claude-sonnet-4-5",
@@ -86,6 +59,8 @@ class ModelServer:
     `delay` is waited before each piece of a stream. `journal` has every request, whole, in the
     order of their arrival.
     """
+
+    formats: Formats = (("/messages", messages, False), ("/messages/count_tokens", messages, True))
 
     def __init__(
         self,
@@ -241,7 +216,12 @@ class _Connection(BaseHTTPRequestHandler):
         path, _, query = self.path.partition("?")
         text = self.rfile.read(int(self.headers.get("content-length") or 0))
         wire, counts = next(
-            ((wire, counts) for end, wire, counts in ROUTES if path.endswith(end)), (None, False)
+            (
+                (wire, counts)
+                for end, wire, counts in self.server.owner.formats
+                if path.endswith(end)
+            ),
+            (None, False),
         )
         if wire is None:
             return self._send(
@@ -260,7 +240,7 @@ class _Connection(BaseHTTPRequestHandler):
                 return self._send(200, wire.counted(self.server.owner.cache.count(request.blocks)))
             self._check_window(wire, request, fault)
             return self._answer(
-                wire, request, fault, number, lines="alt=sse" in query or wire is not wire_gemini
+                wire, request, fault, number, lines="alt=sse" in query or ":stream" not in path
             )
         except ConnectionError:
             raise
@@ -378,35 +358,3 @@ def _end(connection: socket.socket) -> None:
         connection.shutdown(socket.SHUT_RDWR)
     except OSError:  # it is gone already
         pass
-
-
-def main(arguments: Iterable[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m orchestrator.testing.model_server")
-    parser.add_argument("--port", type=int, default=0)
-    parser.add_argument(
-        "--script", default="orchestrator.engines.scripted:echo", help="package.module:function"
-    )
-    parser.add_argument(
-        "--delay", type=float, default=0.0, help="seconds before each piece of a stream"
-    )
-    parser.add_argument(
-        "--journal", help="the file for the requests, a line of JSON each, written at the end"
-    )
-    options = parser.parse_args(None if arguments is None else list(arguments))
-    # before there are threads: they block them too
-    signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)
-    module, _, name = options.script.partition(":")
-    with ModelServer(
-        getattr(import_module(module), name), port=options.port, delay=options.delay
-    ) as server:
-        sys.stdout.write(f"{server.url}\n")
-        sys.stdout.flush()
-        signal.sigwait(ENDS)
-        if options.journal:
-            with open(options.journal, "w", encoding="utf-8", errors="surrogatepass") as file:
-                file.writelines(f"{compact(record._asdict())}\n" for record in server.journal)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

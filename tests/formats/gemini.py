@@ -1,5 +1,4 @@
-"""The wire format of Gemini's generateContent, as far as its command line client needs it, for the
-model server that users run in their own tests. Pure.
+"""The wire format of Gemini's generateContent, as far as its command line client needs it. Pure.
 
 Calls and their results name a function and no call, so they are numbered in their order. Arguments
 are objects: malformed ones end the reply with MALFORMED_FUNCTION_CALL, as the provider does it.
@@ -13,7 +12,7 @@ from typing import Any
 
 from orchestrator.engines.protocol import Call, Message, Tool
 from orchestrator.engines.scripted import Seen
-from orchestrator.testing.wire import (
+from scenarios.provider.formats import (
     Asked,
     Block,
     Event,

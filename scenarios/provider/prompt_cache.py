@@ -13,7 +13,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from threading import Lock
 
-from orchestrator.testing.wire import Block, Used
+from scenarios.provider.formats import Block, Used
 
 LOOK_BACK = 20
 STEP = 128

@@ -1,5 +1,4 @@
-"""The wire format of Anthropic's Messages, for the model server that users run in their own tests.
-Pure.
+"""The wire format of Anthropic's Messages. Pure.
 
 It is as strict as the provider where a client is easily wrong: every call is answered in the next
 message, thinking comes back as it was signed, no text is empty, at most four marks.
@@ -12,7 +11,7 @@ from typing import Any
 
 from orchestrator.engines.protocol import Call, Message, Tool
 from orchestrator.engines.scripted import Seen
-from orchestrator.testing.wire import (
+from scenarios.provider.formats import (
     Asked,
     Block,
     Event,

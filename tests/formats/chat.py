@@ -1,6 +1,4 @@
-"""The wire format of Chat Completions, as OpenAI and compatible servers speak it, for the model
-server that users run in their own tests. Pure.
-"""
+"""The wire format of Chat Completions, as OpenAI and compatible servers speak it. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ from typing import Any
 
 from orchestrator.engines.protocol import Call, Message, Tool
 from orchestrator.engines.scripted import Seen
-from orchestrator.testing.wire import (
+from scenarios.provider.formats import (
     Asked,
     Block,
     Event,
