@@ -20,8 +20,8 @@ from orchestrator.cli.verbs import VERBS as ORCHESTRATOR_VERBS
 from orchestrator.tools.functions import SPAWN, WAIT
 from scenarios.__main__ import _arguments as suite_parser
 from synapse import tools
+from synapse.cli.frame.options import EVERYWHERE
 from synapse.cli.frame.parse import options_of
-from synapse.cli.frame.parser import EVERYWHERE, parser_of
 from synapse.cli.frame.program import Verb
 from synapse.cli.verbs import GROUPS, VERBS
 from synapse.formats import keys
@@ -93,9 +93,7 @@ def verbs(groups: Mapping[str, str], table: Mapping[str, Verb]) -> Iterator[str]
         named = [verb for verb in table.values() if verb.group == group]
         yield from ("", f"### {title}")
         for verb in named:
-            yield from one_verb(
-                f"{verb.program} {verb.name}", parser_of(verb, options_of(verb)), verb.example
-            )
+            yield from one_verb(f"{verb.program} {verb.name}", options_of(verb), verb.example)
 
 
 def suite() -> Iterator[str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+from argparse import Namespace
 from collections.abc import Callable, Sequence
-from types import SimpleNamespace
 
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options, Usage
@@ -114,7 +114,7 @@ def _mark(call: Call, me: AgentMemory, page: Page) -> None:
     me.writer.shown(ids, page.visible, page.cursor, "read")
 
 
-def _check_read(args: SimpleNamespace) -> None:
+def _check_read(args: Namespace) -> None:
     """Refuse options that do not go together."""
     if args.unread and args.archived:
         raise Usage("archived entries are never unread: leave out --archived or --unread")
@@ -136,7 +136,7 @@ def _hint_below(call: Call, read: Callable[[str], object]) -> None:
         )
 
 
-def _filter(args: SimpleNamespace) -> dict[str, Any]:
+def _filter(args: Namespace) -> dict[str, Any]:
     names = "since namespace author tag archived unread budget".split()
     filters: dict[str, Any] = {name: getattr(args, name) for name in names}
     return filters | {"priority": many(args.priority), "limit": args.limit or None}
@@ -256,7 +256,7 @@ def search(call: Call) -> None:
         _hint_below(call, lambda glob: me.search(query, **(filters | {"namespace": glob})))
 
 
-def _search_filters(args: SimpleNamespace) -> dict[str, Any]:
+def _search_filters(args: Namespace) -> dict[str, Any]:
     names = "limit namespace author tag since until when archived mode".split()
     filters: dict[str, Any] = {name: getattr(args, name) for name in names}
     return filters | {"kind": many(args.kind), "priority": many(args.priority)}

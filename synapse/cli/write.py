@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Iterable, Sequence
-from types import SimpleNamespace
 
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options
@@ -91,7 +91,7 @@ def _refuse_strangers(to: str | Sequence[str] | None, me: AgentMemory) -> None:
         )
 
 
-def _fields(args: SimpleNamespace) -> dict[str, Any]:
+def _fields(args: Namespace) -> dict[str, Any]:
     """Return the fields that options give; one that may be given several times is a list."""
     names = (field.wire for field in FIELDS if field.key and field.name != "namespace")
     given = {name: getattr(args, name) for name in names if hasattr(args, name)}

@@ -131,12 +131,12 @@ WRITERS = (
 def unasked():
     """Options of reading verbs that no command line of the table uses."""
     return {
-        f"{verb} {names[0]}"
+        f"{verb} {option.option_strings[0]}"
         for verb, lines in SHELL.items()
         if isinstance(lines, tuple) and verb not in WRITERS
-        for names, _ in options_of(VERBS[verb]).calls
-        if names[0].startswith("--") and names[0] not in ("--root", "--debug")
-        if not any(name in line for name in names for line in lines)
+        for option in options_of(VERBS[verb]).declared()
+        if option.option_strings and option.dest not in ("root", "debug")
+        if not any(name in line for name in option.option_strings for line in lines)
     }
 
 

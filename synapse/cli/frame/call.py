@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
-from types import SimpleNamespace
 
 from synapse.cli.frame.options import Usage
 from synapse.cli.frame.program import Program, Verb
@@ -37,7 +37,7 @@ class Call:
     """
 
     def __init__(
-        self, verb: Verb, args: SimpleNamespace, env: Mapping[str, str], program: Program
+        self, verb: Verb, args: Namespace, env: Mapping[str, str], program: Program
     ) -> None:
         self.args, self.verb = args, verb.name
         self.defaults = program.defaults

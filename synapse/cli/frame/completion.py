@@ -92,5 +92,5 @@ def script(shell: str, program: Program, places: str, aliases: Mapping[str, str]
 
 def flags(name: str, program: Program) -> list[str]:
     """Return every long option of a verb."""
-    calls = options_of(program.verbs[name]).calls
-    return ["--help", *(flag for names, _ in calls for flag in names if flag.startswith("--"))]
+    declared = options_of(program.verbs[name]).declared()
+    return ["--help", *(flag for option in declared for flag in option.option_strings)]

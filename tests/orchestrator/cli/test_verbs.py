@@ -35,9 +35,8 @@ def test_every_verb_has_help_with_an_example(run, name):
     assert f"orchestrator {name}" in done.out.partition("example:")[2]
     assert max(map(len, done.out.splitlines())) <= 80
     assert callable(parse.function_of(VERBS[name]))
-    assert [
-        names for names, how in parse.options_of(VERBS[name]).calls if not how.get("help")
-    ] == []
+    declared = parse.options_of(VERBS[name]).declared()
+    assert [option.dest for option in declared if not option.help] == []
 
 
 @pytest.mark.parametrize("name", VERBS)

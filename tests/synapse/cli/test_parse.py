@@ -1,16 +1,11 @@
-import shlex
 import subprocess
 import sys
 
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
 
 from synapse.cli.frame import parse
 from synapse.cli.frame.options import Usage
-from synapse.cli.frame.parser import parser_of
 from synapse.cli.verbs import PROGRAM, VERBS
-from tests.examples import examples
 
 
 @pytest.mark.parametrize(
@@ -63,46 +58,7 @@ def test_options_are_not_abbreviated():
         parse.arguments(VERBS["read"], ["--name", "api/*"])
 
 
-WORDS = [
-    "-",
-    "--",
-    "-h",
-    "--json=",
-    "a",
-    "api/*",
-    "info",
-    "0",
-    "50",
-    "x y",
-    "",
-    "-1",
-    "public",
-    "A",
-    "bash",
-    "--nope",
-]
-
-
-@examples(150)
-@given(data=st.data())
-def test_the_quick_way_agrees_with_argparse(data):
-    verb = VERBS[data.draw(st.sampled_from(sorted(VERBS)))]
-    options = parse.options_of(verb)
-    flags = [name for names, _ in options.calls for name in names if name.startswith("-")]
-    words = data.draw(st.lists(st.sampled_from(WORDS) | st.sampled_from(flags), max_size=6))
-    found = parse.quick(options, words)
-    assume(found is not None)
-    assert vars(found) == vars(parser_of(verb, options).parse_args(words))
-
-
-@pytest.mark.parametrize("name", sorted(VERBS))
-def test_the_examples_go_the_quick_way(name):
-    text = VERBS[name].example.replace("\\\n", " ").removeprefix('eval "$(').removesuffix(')"')
-    _, words = parse.split(shlex.split(text)[1:])
-    assert parse.quick(parse.options_of(VERBS[name]), words) is not None
-
-
-def test_a_verb_is_parsed_without_the_others_and_without_argparse():
+def test_a_verb_is_parsed_without_the_others():
     code = (
         "import sys; from synapse.cli import main; main(['unread', '--root',"
         " '/nowhere']); print(*sys.modules)"
@@ -112,10 +68,8 @@ def test_a_verb_is_parsed_without_the_others_and_without_argparse():
     )
     loaded = set(done.stdout.split())
     assert "synapse.cli.follow" in loaded
-    assert loaded.isdisjoint(
-        {f"synapse.cli.{name}" for name in ("read", "upkeep", "doctor", "frame.parser")}
-    )
-    assert loaded.isdisjoint({"argparse", "gettext", "shutil", "difflib", "textwrap"})
+    assert loaded.isdisjoint({f"synapse.cli.{name}" for name in ("read", "upkeep", "doctor")})
+    assert loaded.isdisjoint({"typing", "shutil", "difflib", "textwrap"})
 
 
 @pytest.mark.parametrize(
