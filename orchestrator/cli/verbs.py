@@ -190,13 +190,6 @@ _TABLE = (
         "orchestrator schedule --days 30",
     ),
     _verb(
-        "defrag-agent",
-        "keep",
-        "upkeep.defrag_agent",
-        "tidy an agent's own MEMORY.md and notes",
-        "orchestrator defrag-agent ~/agents/scout --nap --context 0.8",
-    ),
-    _verb(
         "completion",
         "keep",
         "upkeep.completion",

@@ -17,7 +17,6 @@ from hashlib import sha256
 import pytest
 
 import synapse
-from orchestrator.nightly.notebook.defrag_agent import BACKUPS, HISTORY, LOG
 from scenarios.data import ledger, texts
 from synapse import Mail, backup, exchange
 from synapse.integrity import repair
@@ -641,48 +640,7 @@ def test_a_ledger_of_ours_unpacks(tmp_path):
     assert list(ledger.lines(path)) == written
 
 
-# -- notes, and modes ------------------------------------------------------------------------------
-
-NOTES = [
-    "MEMORY.md",
-    "DEFRAG.md",
-    "memory",
-    "memory/2026-02-01.md",
-    "memory/archive",
-    "memory/archive/2026-01.md",
-    "memory/.defrag.lock",
-]
-
-
-@pytest.mark.parametrize("place", [*NOTES, *sorted({LOG, HISTORY, BACKUPS})])
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if "hard" not in kind])
-def test_notes_are_read_and_written_through_no_link(tmp_path, away, place, kind):
-    root = tmp_path / "agent"
-    (root / "memory").mkdir(parents=True)
-    (root / "MEMORY.md").write_text("- mine\n")
-    (away / "notes.md").write_text("- outside\n")
-    (away / "folder" / "2026-02-01.md").write_text("- outside\n")
-    path = root / place
-    if path.is_dir():
-        shutil.rmtree(path)
-    path.unlink(missing_ok=True)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        KINDS[kind](path, away)
-    except PermissionError:
-        return
-    before = tree(away)
-    command = ["orchestrator", "defrag-agent", str(root)]
-    code, text = apart(lambda: said(command))
-    assert tree(away) == before
-    assert "Traceback" not in text
-    for name in ("MEMORY.md", "memory"):
-        for found in [root / name, *(root / name).glob("**/*.md")]:
-            if found.is_file() and found.resolve().is_relative_to(root):
-                assert "outside" not in found.read_text()
-    if path.is_symlink() and kind != "link to nothing":
-        assert code
-        assert str(path) in text
+# -- modes --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("umask", [0, 0o022])

@@ -34,7 +34,7 @@ from tests.crash.power_check import (
 )
 from tests.crash.power_disk import LONG_AGO
 from tests.crash.power_redact import REDACT
-from tests.crash.power_runs import NOTES, RUN, TEAM
+from tests.crash.power_runs import RUN, TEAM
 from tests.crash.test_nights import DATE, LEASE, NIGHT, filled, opened
 
 # -- the acts --------------------------------------------------------------------------------------
@@ -402,6 +402,5 @@ ACTS = {
     "fence": in_memory(fence, more=fenced),
     "run": RUN,
     "team": TEAM,
-    "notes": NOTES,
     "redact": REDACT,
 }

@@ -1,63 +1,13 @@
-"""Acts of the orchestrator whose power is cut: a run, and the tidying of an agent's own notes."""
+"""Acts of the orchestrator whose power is cut: a run, alone and in a team."""
 
 from __future__ import annotations
-
-from datetime import datetime, timedelta
 
 import synapse
 from orchestrator import Supervisor, Task
 from orchestrator.engines.scripted import Move, Scripted
-from orchestrator.nightly.notebook.defrag_agent import defrag_agent, read
-from orchestrator.nightly.notebook.notes import lost
 from orchestrator.testing.virtual import VirtualTime
 from synapse.errors import SynapseError
 from tests.crash.power_check import STAFF, Act, findings, standing
-
-# -- an agent's own notes --------------------------------------------------------------------------
-
-DAY = datetime(2026, 2, 10, 2, 30)
-
-
-def notes(root):
-    files = {
-        "MEMORY.md": "## Projects\n- shop\n- shop\n- gone (until 2026-02-01)\n"
-        + "".join(f"- point ö {n} that is worth keeping\n" for n in range(40)),
-        "memory/2026-01-05.md": "- an old note\n" + "- and more of it\n" * 80,
-        "memory/2026-01-06.md": "- another old note\n",
-        "memory/2026-02-09.md": "- Lesson: read the log\n",
-    }
-    for name, text in files.items():
-        path = root / "scout" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-
-
-def tidy(root, acknowledge):
-    for n in range(3):
-        report = defrag_agent(str(root / "scout"), DAY + timedelta(n), lines=30 - 5 * n)
-        assert report.verdict != "failed"
-        acknowledge(("tidied", n))
-
-
-def tidied(root, told, whole, inodes):
-    folder = str(root / "scout")
-    day = DAY.date() if told else None
-    try:
-        for problem in lost(whole, read(folder), today=day):
-            yield "lost", problem
-        if defrag_agent(folder, DAY + timedelta(9)).verdict == "failed":
-            yield "stuck", "it cannot be tidied any more"
-    except SynapseError as error:
-        yield "stuck", repr(error)
-
-
-def noted(root):
-    """What the notes said before anything was tidied."""
-    other = root.parent / "before"
-    other.mkdir()
-    notes(other)
-    return read(str(other / "scout"))
-
 
 # -- a run -----------------------------------------------------------------------------------------
 
@@ -178,4 +128,3 @@ def done_again(told, again, runs):
 
 
 RUN, TEAM = led_by("eng"), led_by("lead")
-NOTES = Act(notes, tidy, tidied, noted)

@@ -17,7 +17,6 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.nightly.notebook import defrag_agent
 from orchestrator.runs.files.folder import Folder
 from synapse import backup
 from synapse.log import journal, operator_files, progress, redact, unite, vanished
@@ -239,13 +238,6 @@ def nothing(*args):
     """Sync nothing."""
 
 
-def unsynced(path, raw, mode=None):
-    """Write a file as most programs do: whole, and its name when the system likes to."""
-    with open(f"{path}.tmp", "wb") as file:
-        file.write(raw)
-    os.rename(f"{path}.tmp", path)
-
-
 def unrecorded(folder, name, line, *, sync=True, record=Folder.record):
     """Record a step, and let the system put it on the disk when it likes to."""
     record(folder, name, line, sync=False)
@@ -258,7 +250,6 @@ def unrecorded(folder, name, line, *, sync=True, record=Folder.record):
         ("run", Folder, "sync", nothing, "ended"),
         ("run", Folder, "record", unrecorded, "twice"),
         ("team", Folder, "record", unrecorded, "twice"),
-        ("notes", defrag_agent, "write_file", unsynced, "lost"),
         ("register", operator_files, "sync_directory", nothing, "lost"),
         ("backup", backup, "sync_directory", nothing, "stuck"),
         ("import", unite, "sync_directory", nothing, "lost"),

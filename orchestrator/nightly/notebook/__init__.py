@@ -1,1 +1,0 @@
-"""The tidying of the notes that an agent keeps in a folder of its own. Calls no model."""
