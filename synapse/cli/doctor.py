@@ -1,34 +1,22 @@
 """The checks of `synapse doctor`: of the machine, the file system under the workspace, and the
 workspace itself.
-
-Every check answers with findings and never raises: a broken workspace is what a doctor is called
-for.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from synapse.cli import probes
 from synapse.errors import SynapseError
 from synapse.model.settings import PROTOCOL
+from synapse.system.findings import Finding, failed, run, some
 from synapse.system.plain_files import demand_file, open_file, read_file
-from synapse.system.typed import TYPE_CHECKING, Any, NamedTuple
+from synapse.system.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from synapse.core import Memory
-
-NAMED = 5
-
-
-class Finding(NamedTuple):
-    """The verdict of a check: ok, warn or fail."""
-
-    check: str
-    verdict: str
-    detail: str
 
 
 def examine(root: str, open_memory: Callable[[], Memory]) -> list[Finding]:
@@ -90,23 +78,8 @@ def file_system(root: str, readonly: bool = False) -> Iterator[Finding]:
 
 def workspace(root: str, memory: Memory) -> Iterator[Finding]:
     declared = (_settings, _declarations, _roles, _trust)
-    for check in (
-        _links,
-        _integrity,
-        _journal,
-        *declared,
-        _clock,
-        _authors,
-        _namespaces,
-        _nightly_runs,
-        _set_aside,
-        _run_files,
-        _older,
-    ):
-        try:
-            yield from check(root, memory)
-        except (SynapseError, OSError) as error:
-            yield Finding(check.__name__.strip("_"), "fail", str(error))
+    written = (_clock, _authors, _namespaces, _nightly_runs, _set_aside, _run_files, _older)
+    return run((_links, _integrity, _journal, *declared, *written), root, memory)
 
 
 def _links(root: str, memory: Memory) -> Iterator[Finding]:
@@ -191,12 +164,8 @@ def conforming(directory: str) -> list[Finding]:
     return findings
 
 
-def findings_json(findings: Iterable[Finding]) -> dict[str, Any]:
-    checks = list(findings)
-    return {
-        "ok": all(check.verdict != "fail" for check in checks),
-        "checks": [check._asdict() for check in checks],
-    }
+def findings_json(findings: Sequence[Finding]) -> dict[str, Any]:
+    return {"ok": not failed(findings), "checks": [finding._asdict() for finding in findings]}
 
 
 def findings_text(findings: Iterable[Finding]) -> str:
@@ -395,12 +364,3 @@ def _set_aside(root: str, memory: Memory) -> Iterator[Finding]:
             except OSError as error:
                 reasons.append(f"{path}: {error.strerror}")
     yield from some("quarantine", "warn", reasons, "mend and drop them again, or delete them")
-
-
-def some(check: str, verdict: str, details: list[str], advice: str) -> Iterator[Finding]:
-    """Yield the first few findings in full, then the number of the others and some advice."""
-    for detail in details[:NAMED]:
-        yield Finding(check, verdict, detail)
-    remainder = [f"{len(details) - NAMED} more"] if len(details) > NAMED else []
-    if details and (remainder or advice):
-        yield Finding(check, verdict, "; ".join([*remainder, *([advice] if advice else [])]))

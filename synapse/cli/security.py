@@ -1,8 +1,7 @@
 """The checks of `synapse doctor --security`: who may write where the memory believes what it finds,
 what the workspace asks for, and which entries nobody vouched for.
 
-Every check answers with findings and never raises. Nothing is changed here; each finding says what
-a person can do about it.
+Nothing is changed here; each finding says what a person can do about it.
 """
 
 from __future__ import annotations
@@ -11,10 +10,9 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 
-from synapse.cli.doctor import Finding, some
-from synapse.errors import SynapseError
 from synapse.model.agents import OPERATOR
 from synapse.system import home, ownership, plain_files
+from synapse.system.findings import Finding, failed, run, some
 from synapse.system.quoting import one_line
 from synapse.system.typed import TYPE_CHECKING
 
@@ -30,23 +28,11 @@ def examine(root: str, open_memory: Callable[[], Memory]) -> Iterator[Finding]:
     """Yield the findings of every check. A workspace with a link in it is not opened."""
     links = list(_links(root))
     yield from links
-    if any(finding.verdict == "fail" for finding in links):
+    if failed(links):
         return
     memory = open_memory()
-    for check in (
-        _access,
-        _operator_files,
-        _wants,
-        _webhooks,
-        _personal_folder,
-        _rights,
-        _unverified,
-        _review,
-    ):
-        try:
-            yield from check(root, memory)
-        except (SynapseError, OSError) as error:
-            yield Finding(check.__name__.strip("_"), "fail", one_line(str(error)))
+    checks = (_access, _operator_files, _wants, _webhooks, _personal_folder, _rights)
+    yield from run((*checks, _unverified, _review), root, memory)
 
 
 def _links(root: str) -> Iterator[Finding]:

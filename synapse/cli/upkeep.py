@@ -173,6 +173,7 @@ def doctor_options(parser: Options) -> None:
 
 def doctor(call: Call) -> int:
     from synapse.cli import doctor as checks
+    from synapse.system.findings import failed
 
     if call.args.conformance:
         findings = checks.conforming(os.path.expanduser(call.args.conformance))
@@ -183,7 +184,7 @@ def doctor(call: Call) -> int:
     else:
         findings = checks.examine(_workspace_or_default(call), call.open)
     call.show(lambda: checks.findings_json(findings), lambda: checks.findings_text(findings))
-    return DAMAGED if any(finding.verdict == "fail" for finding in findings) else 0
+    return DAMAGED if failed(findings) else 0
 
 
 def _workspace_or_default(call: Call) -> str:

@@ -16,7 +16,8 @@ from synapse.cli.frame.options import Options
 from synapse.cli.frame.show import WIDTH, clean
 
 if TYPE_CHECKING:
-    from orchestrator.plugin.install.change import Finding, Target
+    from orchestrator.plugin.install.change import Target
+    from synapse.system.findings import Finding
 
 WRONG = 1
 
@@ -30,17 +31,14 @@ def doctor_options(parser: Options) -> None:
 
 def doctor(call: Call) -> int:
     from orchestrator.plugin.doctor.checks import examine
+    from synapse.system.findings import failed
 
     findings = {target.client: examine(target) for target in _targets(call)}
     data = {
         client: [finding._asdict() for finding in results] for client, results in findings.items()
     }
     call.show(lambda: {"clients": data}, lambda: clean(_format_findings(findings)))
-    return (
-        WRONG
-        if any(finding.verdict == "fail" for results in findings.values() for finding in results)
-        else 0
-    )
+    return WRONG if any(map(failed, findings.values())) else 0
 
 
 def _targets(call: Call) -> Iterator[Target]:

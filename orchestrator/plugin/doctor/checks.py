@@ -1,7 +1,6 @@
 """The checks of one coding client that has the memory, from its program to what the plugin costs.
 
-Every check yields findings and never raises: a doctor is called for what is broken. Called by the
-shell; `programs` starts the programs.
+Called by the shell; `programs` starts the programs.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import shutil
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
@@ -22,7 +21,7 @@ from orchestrator.plugin.doctor import programs
 from orchestrator.plugin.facts import Facts
 from orchestrator.plugin.hooks.context import Context
 from orchestrator.plugin.install import apply, record
-from orchestrator.plugin.install.change import Finding, Target
+from orchestrator.plugin.install.change import Target
 from orchestrator.plugin.install.installer import module_of
 from orchestrator.plugin.install.place import AGENTS_MD
 from orchestrator.plugin.sessions import state
@@ -35,6 +34,7 @@ from synapse.core import Memory
 from synapse.errors import NotFound, StoreError, SynapseError
 from synapse.index.snapshot import Filter
 from synapse.mcp import installation
+from synapse.system.findings import Finding, run
 from synapse.system.tokens import Tokens
 
 VERSION_WITHIN = 20.0  # seconds
@@ -47,21 +47,15 @@ def examine(target: Target) -> list[Finding]:
     """Return all findings about one client, in the order in which it is given the memory. Of one
     that is not installed only that is told: all the rest would fail for the same reason.
     """
-    checks: list[Callable[[], Iterator[Finding]]] = [lambda: configuration(target)]
-    if target.client != AGENTS_MD:
-        facts_of_client = facts.load(target.client)
-        checks.insert(0, lambda: program(target, facts_of_client))
-    if target.client != AGENTS_MD and _is_installed(target):
-        checks += [
-            lambda: client_checks(target),
-            lambda: workspace(target),
-            lambda: hook(target, facts_of_client),
-            lambda: daemon(target, facts_of_client),
-            lambda: faults(target),
-            lambda: events(target, facts_of_client),
-            lambda: cost(target, facts_of_client),
-        ]
-    return [finding for check in checks for finding in _run_check(check)]
+    if target.client == AGENTS_MD:
+        return [*run((configuration,), target)]
+    client_facts = facts.load(target.client)
+    findings = [*run((program,), target, client_facts), *run((configuration,), target)]
+    if _is_installed(target):
+        findings += run((client_checks, workspace), target)
+        findings += run((hook, daemon, events, cost), target, client_facts)
+        findings += run((faults,), target)
+    return findings
 
 
 def _is_installed(target: Target) -> bool:
@@ -70,22 +64,6 @@ def _is_installed(target: Target) -> bool:
         return not is_moved and record.key_of(target) in record.read(target)
     except SynapseError:
         return True  # its record is damaged, which the configuration's check tells
-
-
-def _run_check(check: Callable[[], Iterator[Finding]]) -> list[Finding]:
-    """Return a check's findings; one that it fell over is a finding too."""
-    findings: list[Finding] = []
-    try:
-        findings += check()
-    except SynapseError as error:
-        findings.append(Finding("workspace", "fail", str(error), "mend that, then ask again"))
-    except Exception as error:
-        findings.append(
-            Finding(
-                "doctor", "fail", f"{type(error).__name__}: {error}", "tell us: this is our fault"
-            )
-        )
-    return findings
 
 
 # -- the client ------------------------------------------------------------------------------------

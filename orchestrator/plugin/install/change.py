@@ -112,12 +112,3 @@ class Command(NamedTuple):
 
 
 Change: TypeAlias = File | Json | Block | Mode | Command
-
-
-class Finding(NamedTuple):
-    """What the doctor saw: `verdict` is ok, warn or fail; `mend` says how to put it right."""
-
-    check: str
-    verdict: str
-    detail: str
-    mend: str = ""

@@ -15,7 +15,8 @@ from hashlib import sha256
 from typing import Any
 
 from orchestrator.plugin.install.assets import assets, programs
-from orchestrator.plugin.install.change import Change, Command, File, Finding, Json, Target
+from orchestrator.plugin.install.change import Change, Command, File, Json, Target
+from synapse.system.findings import Finding
 
 PLUGIN = "synapse"
 _TOOL = """\

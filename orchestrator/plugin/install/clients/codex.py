@@ -18,7 +18,8 @@ from typing import Any
 from orchestrator.engines.clients import WRITTEN
 from orchestrator.plugin import facts
 from orchestrator.plugin.install.assets import assets, fill_template, programs
-from orchestrator.plugin.install.change import Block, Change, Finding, Json, Target
+from orchestrator.plugin.install.change import Block, Change, Json, Target
+from synapse.system.findings import Finding
 
 HOOKS, CONFIG = "hooks.json", "config.toml"
 # that a hook may take; Codex allows a session's last no more than 3

@@ -14,8 +14,9 @@ from hashlib import sha256
 
 from orchestrator.plugin import facts
 from orchestrator.plugin.install.assets import assets, programs
-from orchestrator.plugin.install.change import Change, File, Finding, Json, Target
+from orchestrator.plugin.install.change import Change, File, Json, Target
 from orchestrator.plugin.sessions.settings import component
+from synapse.system.findings import Finding
 
 CLIENT = "gemini"
 HOOK_MILLISECONDS = 10_000

@@ -10,10 +10,11 @@ import os
 
 from orchestrator.plugin.install import record
 from orchestrator.plugin.install.assets import assets, programs
-from orchestrator.plugin.install.change import Change, Finding, Json, Target
+from orchestrator.plugin.install.change import Change, Json, Target
 from orchestrator.plugin.install.files import jsonc
 from synapse.errors import Conflict
 from synapse.system import discovery
+from synapse.system.findings import Finding
 
 JOB = "synapse-defrag"
 NIGHTLY = "30 2 * * *"

@@ -24,10 +24,11 @@ from orchestrator.plugin.facts import clients, load
 from orchestrator.plugin.hook import hold_daemon
 from orchestrator.plugin.install import installer
 from orchestrator.plugin.install import place as places
-from orchestrator.plugin.install.change import Finding, Target
+from orchestrator.plugin.install.change import Target
 from orchestrator.plugin.sessions.state import hold_session
 from synapse.mcp import installation
 from synapse.model.agents import Agent
+from synapse.system.findings import Finding
 
 Examined = tuple[Target, dict[str, Finding]]
 CLIENT = "claude-code"
