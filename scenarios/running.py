@@ -27,7 +27,7 @@ from scenarios.play.agents.live import MODELS, Broken, Live, TooDear, missing
 from scenarios.play.batch import Order, Played, of_run, played
 from scenarios.play.harness import Counts
 from scenarios.progress import Progress
-from scenarios.report import markdown, page, report, table
+from scenarios.report import markdown, page, report, terminal
 from scenarios.report.plan import available, planned
 from scenarios.report.recorded import measured
 from scenarios.report.report import Report
@@ -267,7 +267,7 @@ def code_of(made: Mapping[str, Any]) -> int:
 
 def shown(made: Report, folder: str) -> Iterator[str]:
     """Yield the lines that the terminal shows at the end."""
-    yield from map(one_line, table.lines(made))
+    yield from map(one_line, terminal.lines(markdown.lines(made)))
     yield ""
     yield f"{made.table['run']['runs']} runs, ledger {made.table['run']['ledger'][:16]}"
     files = (*report.FILES, texts.FILE)

@@ -159,3 +159,33 @@ def pays(each: Mapping[str, Any]) -> str:
     if each["team"] is None:
         return f"{each['arm']}{conditions}: it does not pay at any size that was played ({teams})"
     return f"{each['arm']}{conditions}: it pays from {each['team']} agents on (of {teams})"
+
+
+# -- figures in a few signs, so that the arms of a scenario stand beside each other ----------------
+
+
+def saved(interval: Table) -> str:
+    """Return a saving and its interval, in at most 18 signs."""
+    if interval["lo"] < -9.985:
+        return f"{1 - interval['value']:,.0f}x as many"
+    return f"{interval['value']:.0%} [{interval['lo'] * 100:.0f}, {interval['hi'] * 100:.0f}]"
+
+
+def share(value: float) -> str:
+    """Return a share in at most five signs, up to a hundredfold."""
+    if value >= 99.995:
+        return f"{value:,.0f}x"
+    return f"{value:.1%}" if value < 0.9995 else f"{value:.0%}"
+
+
+def dollars(value: float) -> str:
+    """Return dollars in at most six signs, below a million."""
+    size, unit = (1e3, "k") if value >= 999.5 else (1.0, "")
+    places = 3 if value < 0.9995 else 2 if value < 9.995 else 1 if value < 99.95 else 0
+    return f"${value / size:.{places}f}{unit}"
+
+
+def thousands(value: float) -> str:
+    """Return a number in three digits and its unit."""
+    size, unit = (1e6, "M") if value >= 999_500 else (1e3, "k") if value >= 999.5 else (1.0, "")
+    return f"{value / size:.3g}{unit}" if value / size < 999.5 else f"{value / size:,.0f}{unit}"

@@ -11,7 +11,7 @@ from orchestrator import cli
 from orchestrator.engines.protocol import Call
 from orchestrator.prompts.roster import lines as roster_lines
 from orchestrator.runs.files import steps
-from scenarios.report import markdown, table
+from scenarios.report import markdown, page, terminal
 from scenarios.running import one_line
 from synapse.consolidate import pages
 from synapse.model.agents import Agent
@@ -124,7 +124,10 @@ def test_a_report_has_no_line_and_no_markup_of_a_scenario(text):
     markup = [tag for tag in re.findall("<[^>]*>", told) if tag not in OURS]
     assert markup == []
     assert "](http" not in told
-    assert forgeries("\n".join(map(one_line, table.lines(_reported(text))))) == []
+    shown = terminal.lines(markdown.lines(_reported(text)))
+    assert forgeries("\n".join(map(one_line, shown))) == []
+    assert not re.search(r"<(?!/?(details|summary|svg|g|rect|circle)\b)[^>]*(onerror|script|evil)",
+                         page.html(_reported(text)))  # fmt: skip
 
 
 OURS = {"<details>", "</details>", "<summary>", "</summary>"}

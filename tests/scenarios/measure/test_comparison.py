@@ -12,7 +12,7 @@ from scenarios.data.files import library
 from scenarios.data.schema import agents_as
 from scenarios.measure import comparison
 from scenarios.measure.samples import Sample
-from scenarios.report import markdown, page, pictures, report, summary, table
+from scenarios.report import markdown, page, pictures, report, summary, terminal
 
 KINDS = {"shipped": "product", "file_tail": "rival", "broadcast": "rival", "manager_lossy": "rival",
          "isolated": "control", "view": "ablation"}  # fmt: skip
@@ -148,13 +148,17 @@ def test_arms_that_came_out_equal_are_said_to_be():
     assert reported(once).table["equal"] == []
 
 
+def in_80(made):
+    return list(terminal.lines(markdown.lines(made)))
+
+
 def test_where_no_rival_does_as_many_tasks_it_is_said():
     made = reported([each for each in usual() if each.arm in ("shipped", "manager_lossy")])
     (row,) = made.table["against"]
     assert (row["best"], row["best_usd"]) == (None, None)
     told = "No rival does as many tasks right as shipped, with ideal agents: 100% v 66.7% at most"
     assert summary.sentence(made.table) == f"{told}; 5 runs of each, the same seeds."
-    for text in (page.html(made), "\n".join(markdown.lines(made)), "\n".join(table.lines(made))):
+    for text in (page.html(made), "\n".join(markdown.lines(made)), "\n".join(in_80(made))):
         assert summary.NO_RIVAL in text
     both = reported(
         [
@@ -169,7 +173,7 @@ def test_every_form_begins_with_the_sentence_and_says_what_each_arm_is():
     made = reported(list(usual()))
     sentence = summary.sentence(made.table)
     forms = {
-        "terminal": " ".join(" ".join(table.lines(made)).split()),
+        "terminal": " ".join(" ".join(in_80(made)).split()),
         "markdown": "\n".join(markdown.lines(made)),
         "page": re.sub(r"<[^>]+>", " ", page.html(made).partition("<body>")[2]),
     }
@@ -180,7 +184,7 @@ def test_every_form_begins_with_the_sentence_and_says_what_each_arm_is():
             assert about[0].upper() + about.partition(":")[0][1:] in plain, form
         assert all(line in plain for line in LINES.values()), form
         assert "came out equal" in plain, form
-    assert max(map(len, table.lines(made))) <= 80
+    assert max(map(len, in_80(made))) <= 80
 
 
 def test_the_first_picture_is_of_the_product_and_every_rival():

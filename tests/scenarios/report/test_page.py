@@ -10,7 +10,7 @@ import pytest
 
 from scenarios.measure.findings import Threshold
 from scenarios.measure.samples import Sample
-from scenarios.report import charts, markdown, page, pictures, report, table, words
+from scenarios.report import charts, markdown, page, pictures, report, terminal, words
 from scenarios.report.charts import Bar, Frame, Point, Series
 
 VOID = {"meta", "br", "link"}
@@ -140,6 +140,7 @@ def test_why_it_is_judged_there_and_what_all_other_cells_come_to(whole):
     shown = whole._replace(table=whole.table | {"scenarios": told})
     text, written = page.html(shown), "\n".join(markdown.lines(shown))
     assert "Judged at n 20, overlap 0.75. For &lt;20&gt; &amp; &quot;more&quot; agents" in text
+    assert f"Judged at n 20, overlap 0.75. {headline}" in " ".join(shown_in_80(shown))
     # nothing in it begins a tag of HTML
     told = headline.replace("<", "&lt;")
     assert f"Judged at n 20, overlap 0.75. {told}" in written
@@ -150,9 +151,9 @@ def test_why_it_is_judged_there_and_what_all_other_cells_come_to(whole):
     )
     for cell, figures in cells.items():
         value = words.amount("net_saving", figures["value"])
-        (row,) = re.findall(rf"<tr><th scope='row'><code>{cell}</code></th>(.*?)</tr>", text)
-        assert row.startswith(f"<td class=missed>✗ {value}<")
-        assert row.endswith(" n 4</small></td>")
+        (row,) = re.findall(rf"<tr>\n<th scope='row'>{cell}</th>(.*?)</tr>", text, re.DOTALL)
+        assert f">{value}" in row
+        assert re.search(r", n 4 (</small>)?<strong>!</strong></td>", row)
         (row,) = [line for line in written.splitlines() if line.startswith(f"| {cell} |")]
         assert f" {value}" in row
         assert row.endswith(", n 4 **!** |")
@@ -170,7 +171,7 @@ def test_a_cell_within_the_limit_bears_no_mark(whole):
     }
     shown = whole._replace(table=whole.table | {"verdicts": [met]})
     assert "**!** |" not in "\n".join(markdown.lines(shown))
-    assert "<td class=missed>" not in page.html(shown)
+    assert "<strong>!</strong></td>" not in page.html(shown)
     one = verdict | {"cells": dict(list(met["cells"].items())[:1])}
     shown = whole._replace(table=whole.table | {"verdicts": [one]})
     for form in ("\n".join(markdown.lines(shown)), page.html(shown)):
@@ -180,7 +181,7 @@ def test_a_cell_within_the_limit_bears_no_mark(whole):
 def test_what_was_missed_is_told_with_its_reason(whole):
     text = page.html(whole)
     assert "redundant_discovery, view: net_saving &gt;= 0.9 came to" in text
-    assert "asr_act == 0 nothing was measured" in text
+    assert "asr_act == 0: nothing was measured" in text
     assert "langgraph is not installed" in text
 
 
@@ -248,11 +249,15 @@ def test_figures_in_words():
     assert words.pays(one | {"where": {}, "team": 6}) == "view: it pays from 6 agents on (of 3, 6)"
 
 
+def shown_in_80(made):
+    return list(terminal.lines(markdown.lines(made)))
+
+
 def test_the_table_fits_the_terminal(whole):
-    lines = list(table.lines(whole))
+    lines = shown_in_80(whole)
     assert max(map(len, lines)) <= 80
     assert any(line.startswith("*view") for line in lines)
-    assert any("MISSED" in line and "net_saving >= 0.9" in line for line in lines)
+    assert any("missed" in line and "net_saving >= 0.9" in line for line in lines)
     assert any("it pays from" in line for line in lines)
 
 
@@ -307,7 +312,7 @@ def test_a_name_stands_on_no_other_name():
      (999_600_000, "1,000M"), (2_208_000_000, "2,208M")],
 )  # fmt: skip
 def test_tokens_in_the_table_have_three_digits(tokens, told):
-    assert table.thousands(tokens) == told
+    assert words.thousands(tokens) == told
 
 
 @pytest.mark.parametrize(
@@ -315,7 +320,7 @@ def test_tokens_in_the_table_have_three_digits(tokens, told):
     [(0.0674, "$0.067"), (9.99, "$9.99"), (40.5, "$40.5"), (999.4, "$999"), (12_345, "$12k")],
 )
 def test_dollars_in_the_table_have_six_signs(value, told):
-    assert table.dollars(value) == told
+    assert words.dollars(value) == told
 
 
 def test_columns_of_the_table_never_touch():
@@ -330,9 +335,7 @@ def test_columns_of_the_table_never_touch():
     samples += [
         sample("view_capsule", seed, 3.9e7 + seed * 1e6, gated=True, **wild) for seed in (1, 2)
     ]
-    (row,) = [
-        line for line in table.lines(reported(samples)) if "view_capsule  " in line and "%" in line
-    ]
+    (row,) = [line for line in shown_in_80(reported(samples)) if line.startswith("view_capsule ")]
     assert row.split() == ["view_capsule", "2", "40.5M", "$40.5", "-305%", "[-310,", "-300]", "100%", "250x", "3188%",
                            "100%", "100%"]  # fmt: skip
     assert len(row) <= 80
@@ -387,11 +390,43 @@ def test_cells_fit_the_terminal_whatever_their_number_and_names():
     ]
     made = reported(samples, gates)
     made.table["scenarios"]["redundant_discovery"]["headline"] = "As first written."
-    lines = list(table.lines(made))
+    lines = shown_in_80(made)
     assert max(map(len, lines)) <= 80
     assert any("10,000x as many" in line for line in lines)
-    told = [line for line in lines if line.startswith("  n=3,overlap=0.0,something…")]
-    assert [line.split()[1:] for line in told] == [
-        ["2", "-999900%!", "9,000,000!", "100%"],
-        ["2", "$9.000!", "–"],
+    text = " ".join(" ".join(lines).split())
+    told = text.partition("n=3,overlap=0.0,something_long=12345: ")[2]
+    assert told.startswith(
+        "net_saving == 1 -999900%, n 2 !; tokens == 1 9,000,000, n 2 !; task_success == 1 100%, n 2;"
+        " usd == 1 $9.000, n 2 !"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("**missed** by &lt;all&gt; of `x`", "missed by <all&gt; of `x`"),
+        ("\\*view", "*view"),
+        ("*rivals:*", "rivals:"),
+        ("a * b ** c", "a * b ** c"),
+        ("[x]\\(y)", "[x](y)"),
+    ],
+)
+def test_a_terminal_shows_no_marks(text, told):
+    assert terminal.plain(text) == told
+
+
+def test_folded_figures_are_left_to_the_page(whole):
+    lines = shown_in_80(whole)
+    assert "The other 5 cells of the grid, in which nothing is judged:" in lines
+    assert not any("context_reduction" in line for line in lines)
+    assert "context_reduction" in page.html(whole)
+
+
+def test_what_a_table_cannot_hold_in_80_columns_is_a_sentence():
+    rows = [("a", "x" * 30, "y" * 30, "z" * 30), ("b", "–", "", "1")]
+    told = list(terminal.lines(markdown.grid(("name", "one", "two", "three"), rows)))
+    assert told == [
+        f"  a: one {'x' * 30}; two {'y' * 30};",
+        f"      three {'z' * 30}",
+        "  b: three 1",
     ]
