@@ -381,7 +381,7 @@ def test_a_run_that_a_stranger_began_imports_nothing(place, server, tmp_path, mo
         async with boss:
             run = await boss.start(Task("Look", "eng"))
             await asyncio.sleep(0.1)
-            await boss._leave()
+            await boss._abandon()
             return run.id
 
     with synapse.open(str(place)) as mem, Supervisor(mem, engine="evil:Engine") as boss:
@@ -393,7 +393,7 @@ def test_a_run_that_a_stranger_began_imports_nothing(place, server, tmp_path, mo
         async with boss:
             waiting = (await boss.recover()).waiting
             await asyncio.sleep(0.1)
-            await boss._leave()
+            await boss._abandon()
             return waiting
 
     with synapse.open(str(place)) as mem, Supervisor(mem, engine="scripted") as boss:

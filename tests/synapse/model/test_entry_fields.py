@@ -1,5 +1,6 @@
 """The table of an entry's fields, and what follows from it."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -7,9 +8,12 @@ import sys
 from pathlib import Path
 
 import synapse
+from synapse import crypto
 from synapse.formats import codec
 from synapse.model.entry import Draft, Entry
-from synapse.model.entry_fields import ALWAYS, FIELDS, NEVER, WHEN_SET
+from synapse.model.entry_fields import ALWAYS, FIELDS, NEVER, WHEN_SET, names_of
+
+PROTOCOL = Path(synapse.__file__).with_name("PROTOCOL.md").read_text(encoding="utf-8")
 
 
 def test_each_field_of_an_entry_and_of_a_draft_has_one_row():
@@ -28,6 +32,20 @@ def test_no_two_fields_have_one_name_in_a_file_or_in_json():
 def test_what_stands_in_files_is_what_a_draft_has():
     """The gate stamps the rest: a file that claims it is not believed."""
     assert {field.name for field in FIELDS if field.key} == {*Draft._fields} - {"body", "more"}
+
+
+def test_the_protocol_has_every_key():
+    """What a program that knows no Python reads: each key of a file, each name under a seal."""
+    keys = {f"`{field.key}`" for field in FIELDS if field.key}
+    assert {key for key in keys if key not in PROTOCOL} == set()
+    header = PROTOCOL.partition("**The header**")[2].partition("\n\n")[0]
+    entry = Entry("syn-1", "a", "2026-02-01T01:00:00Z", "api", "info", "x", "7d")
+    assert {name for name in json.loads(crypto.header(entry)) if f"`{name}`" not in header} == set()
+
+
+def test_only_tags_are_lists_of_words():
+    """Masking and the checks of texts name them; another list of words goes there as well."""
+    assert names_of("words") == ("tags",)
 
 
 def test_json_has_the_order_of_the_table():

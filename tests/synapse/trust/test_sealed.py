@@ -30,7 +30,7 @@ from synapse.trust.keyring import unproven
 from synapse.trust.workspace_keys import WorkspaceKeys
 from tests.examples import examples
 
-SECRET = "Türcode 4711-xq7-verbatim"
+SECRET = "Türcode 4711-xq7zk9wv-verbatim"
 TEAM = ("team/web",)
 
 
@@ -71,8 +71,8 @@ def needles(body=SECRET):
     for shift in range(3):
         text = base64.b64encode(b"x" * shift + raw)
         yield text[4:-4]
-    yield b"4711-xq7"
-    yield b"xq7"
+    yield b"4711-xq7zk9wv"
+    yield b"xq7zk9wv"
 
 
 def leaks(root):
@@ -131,8 +131,8 @@ def test_no_byte_of_a_sealed_body_is_in_the_tree(memory, tmp_path):
         for id in ids:
             mine.get(id)
         mine.read()
-        mine.briefing(about="Türcode xq7", budget=2_000)
-        mine.search("4711 xq7 verbatim")
+        mine.briefing(about="Türcode xq7zk9wv", budget=2_000)
+        mine.search("4711 xq7zk9wv verbatim")
         if reader != OPERATOR:
             mine.read(unread=True, budget=2_000, mark=True)
             mine.briefing(mark=True)
