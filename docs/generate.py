@@ -12,6 +12,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, get_args
 from xml.sax.saxutils import escape
 
 from docs.library import library, rows
@@ -25,6 +26,9 @@ from synapse.cli.frame.parse import options_of
 from synapse.cli.frame.program import Verb
 from synapse.cli.verbs import GROUPS, VERBS
 from synapse.formats import keys
+
+if TYPE_CHECKING:
+    from fastapi.routing import APIRoute
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -243,10 +247,23 @@ def routes() -> Iterator[str]:
             how = sorted(route.methods) if isinstance(route, APIRoute) else ["WebSocket"]
             place = f"`{' '.join(how)} {prefix}{route.path}`"
             tag = str(router.tags[0])
-            tables.setdefault(tag, []).append((place, said, "key" if keyed else ""))
+            takes = ", ".join(taken(route)) if isinstance(route, APIRoute) else ""
+            tables.setdefault(tag, []).append((place, said, takes, "key" if keyed else ""))
     for tag, cells in tables.items():
         yield from ("", f"## {tag.capitalize()}", "")
-        yield from rows(("route", "what it does", ""), cells)
+        yield from rows(("route", "what it does", "takes", ""), cells)
+
+
+def taken(route: APIRoute) -> Iterator[str]:
+    """Yield what stands in a query or a body of a route; in brackets what may be left out."""
+    named = [(each.alias, each.field_info.is_required()) for each in route.dependant.query_params]
+    for body in route.dependant.body_params:
+        kinds = (body.field_info.annotation, *get_args(body.field_info.annotation))
+        (kind,) = (each for each in kinds if hasattr(each, "model_fields"))
+        for name, each in kind.model_fields.items():
+            named.append((each.alias or name, each.is_required()))
+    for name, is_needed in named:
+        yield f"`{name}`" if is_needed else f"[`{name}`]"
 
 
 # -- pages -----------------------------------------------------------------------------------------

@@ -179,13 +179,13 @@ class AgentMemory:
         self.access.noticed(waiting)
         return self.access.opened(waiting)
 
-    def archive(self, ids: Names, reason: str = review.FILED) -> list[Entry]:
+    def archive(self, ids: Names, reason: str | None = None) -> list[Entry]:
         """File entries away: out of every page, still readable and searchable as archived ones."""
-        return review.file(self.access, words(ids), "archive", reason)
+        return review.file(self.access, words(ids), "archive", reason or review.FILED)
 
-    def restore(self, ids: Names, reason: str = review.BROUGHT_BACK) -> list[Entry]:
+    def restore(self, ids: Names, reason: str | None = None) -> list[Entry]:
         """Bring archived entries back to the place they had."""
-        return review.file(self.access, words(ids), "restore", reason)
+        return review.file(self.access, words(ids), "restore", reason or review.BROUGHT_BACK)
 
     def claim(
         self, work: str, *, minutes: int = 30, note: str | None = None, once: str | None = None

@@ -306,10 +306,10 @@ def test_a_case_that_is_gone_stands_for_its_function(tree, tmp_path):
 
 
 FAULTS = {
-    "a poll that answers one too many": (
-        "synapse/server/routes/mail.py",
-        "Mail(memory).poll(agent)}",
-        "Mail(memory).poll(agent) + 1}",
+    "a default in the place of what a request says": (
+        "synapse/server/routes/acts.py",
+        "if act.wire_name(name) in values",
+        "if name in values",
     ),
     "calls of tools that nobody answers": (
         "orchestrator/turns/turn_loop.py",

@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -30,6 +30,10 @@ LOCAL = {
 }
 
 
+def _no_client(form: Any) -> NoReturn:
+    raise TypeError("no client asks for this act")
+
+
 @dataclass(frozen=True, eq=False)
 class Answer(Generic[R]):
     """The forms of a result: the name of its shape in the document, its JSON, and the way back.
@@ -38,7 +42,7 @@ class Answer(Generic[R]):
 
     shape: str
     form: Callable[[R], Any]
-    parse: Callable[[Any], R]
+    parse: Callable[[Any], R] = _no_client
     place: str = ""
 
 
@@ -47,10 +51,13 @@ class Act(Generic[P, R]):
     """A function of the library, and where a server offers it: `route` is `GET /why/{id}`.
 
     `names` are those of its parameters on the wire, where they differ; `limits` the least and the
-    most of a number, or of how many there are; `absent` stands on the wire for None; an `optional`
-    parameter may be left out, for None. `made` says that something can be read afterwards. `of`
-    makes the function's first argument of the agent's memory. `title` names the operation in the
-    document; `problems` are statuses beside those of its noun.
+    most of a number, or of how many there are; `absent` stands on the wire for None. An `optional`
+    parameter may be left out, for None; a `local` one is in no request. `creates` says that
+    something can be read afterwards. `of` makes the function's first argument of the agent's
+    memory. `title` is its name in the document, `operation` its id there, where others lead to it,
+    `description` its text, where that of the function is of what no request has; `problems` are
+    statuses beside those of its noun. `bodied` says that there is a body even where nothing needs
+    to be in it; `clamps`, that a negative limit is 0.
     """
 
     noun: str
@@ -59,13 +66,18 @@ class Act(Generic[P, R]):
     answer: Answer[R]
     _: KW_ONLY
     who: str = ""
-    made: bool = False
+    creates: bool = False
     of: Callable[[Any], Any] | None = None
+    bodied: bool = False
+    clamps: bool = False
+    description: str = ""
     title: str = ""
+    operation: str | None = None
     names: Mapping[str, str] = field(default_factory=dict)
     limits: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     absent: Mapping[str, Any] = field(default_factory=dict)
     optional: tuple[str, ...] = ()
+    local: tuple[str, ...] = ()
     problems: tuple[int, ...] = ()
 
     @property
@@ -77,7 +89,7 @@ class Act(Generic[P, R]):
         return self.route.partition(" ")[2]
 
     @property
-    def asked_by(self) -> str:
+    def role(self) -> str:
         """Return who may ask: whoever reads, whoever writes, or the operator alone."""
         return self.who or (READER if self.method == "GET" else WRITER)
 
@@ -86,12 +98,13 @@ class Act(Generic[P, R]):
         """Return the function's signature as a client has it: without what needs the folder."""
         whole = inspect.signature(self.function)
         first, *others = whole.parameters.values()
-        kept = [each for each in others if each.name not in LOCAL or self.in_path(each.name)]
+        left = {*LOCAL, *self.local}
+        kept = [each for each in others if each.name not in left or self.in_path(each.name)]
         itself = first.replace(name="self", annotation=first.empty)
         return whole.replace(parameters=[itself, *kept])
 
     @cached_property
-    def asked(self) -> dict[str, inspect.Parameter]:
+    def inputs(self) -> dict[str, inspect.Parameter]:
         """Return the parameters that stand in a query or a body, by their names there."""
         _, *parameters = self.signature.parameters.values()
         return {
@@ -122,7 +135,7 @@ class Act(Generic[P, R]):
 
     @property
     def needs_body(self) -> bool:
-        return any(map(self.is_needed, self.asked.values()))
+        return self.bodied or any(map(self.is_needed, self.inputs.values()))
 
     def limits_of(self, parameter: inspect.Parameter) -> tuple[int, int] | None:
         """Return the least and the most of a number, or of how many names there are."""

@@ -11,8 +11,8 @@ from synapse.knowledge import recall as recalls
 NOUN, TIMES = "knowledge", "history"
 EARLIEST = "000000000000"  # of any time, in microseconds
 
-remember = Act(NOUN, memory.remember, "POST /facts", ENTRY, made=True)
-atom = Act(NOUN, memory.atom, "POST /atoms", ENTRY, made=True)
+remember = Act(NOUN, memory.remember, "POST /facts", ENTRY, creates=True)
+atom = Act(NOUN, memory.atom, "POST /atoms", ENTRY, creates=True)
 link = Act(NOUN, memory.link, "POST /links", LINK)
 links_of = Act(NOUN, memory.links_of, "GET /atoms/{id}/links", LINKS, title="links")
 forget = Act(NOUN, memory.forget, "POST /knowledge/{id}/forget", ENTRY)

@@ -10,8 +10,8 @@ from synapse.client.session import Session
 class RemoteKnowledge:
     """What an agent knows, on a server."""
 
-    def __init__(self, session: Session) -> None:
-        self.session = session
+    def __init__(self, agent_memory: Session) -> None:
+        self.agent_memory = agent_memory
 
     remember = remote(acts.remember)
     atom = remote(acts.atom)

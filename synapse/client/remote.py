@@ -13,6 +13,7 @@ from typing import Any, Concatenate, Protocol
 from synapse.acts.act import ATTACHMENTS, LISTS, MARK, ONCE, TIMES, Act, P, R
 from synapse.client.arguments import moment, path, several
 from synapse.client.session import Session
+from synapse.errors import InvalidQuery
 from synapse.model.entry import words
 from synapse.model.message import attachment
 from synapse.system.checks import check_values
@@ -22,7 +23,7 @@ class Asking(Protocol):
     """Anything with a session at a server."""
 
     @property
-    def session(self) -> Session: ...
+    def agent_memory(self) -> Session: ...
 
 
 Note = Callable[[Any, R, Mapping[str, Any]], None]
@@ -42,7 +43,7 @@ def remote(act: Act[P, R], note: Note[R] | None = None) -> Callable[Concatenate[
         bound = signature.bind(self, *args, **named)
         bound.apply_defaults()
         values = dict(bound.arguments)
-        session: Session = values.pop("self").session
+        session: Session = values.pop("self").agent_memory
         check_values(annotations, values)
         known = {step: session.known(values[name]) for step, name in in_path.items()}
         url, transport = path(*(known.get(step, step) for step in steps)), session.transport
@@ -64,10 +65,14 @@ def remote(act: Act[P, R], note: Note[R] | None = None) -> Callable[Concatenate[
 def _query(act: Act[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """Return what an address has behind its `?`; what is said anyway is left out."""
     form: dict[str, Any] = {}
-    for name, parameter in act.asked.items():
+    for name, parameter in act.inputs.items():
         value = values[parameter.name]
         if value is None:
             value = act.absent.get(parameter.name)
+        elif name == "limit" and value < 0:
+            if not act.clamps:
+                raise InvalidQuery(f"limit {value} is negative", limit=value)
+            value = 0
         elif parameter.annotation in TIMES:
             value = moment(value)
         elif parameter.annotation in LISTS:
@@ -80,7 +85,7 @@ def _query(act: Act[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
 def _body(act: Act[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a request holds; what is left out is None there too."""
     form: dict[str, Any] = {}
-    for name, parameter in act.asked.items():
+    for name, parameter in act.inputs.items():
         value = values[parameter.name]
         if parameter.annotation == "Names":
             value = _names(value, act.takes_text(parameter), act.is_needed(parameter))

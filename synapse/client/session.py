@@ -32,7 +32,7 @@ class Session:
         self.transport.close()
 
     @property
-    def session(self) -> Session:
+    def agent_memory(self) -> Session:
         return self
 
     @property

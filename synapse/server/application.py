@@ -27,21 +27,7 @@ from synapse.server.limits import Limited, Limits
 from synapse.server.measures import Measured, Measures
 from synapse.server.origins import Origins
 from synapse.server.pages import site
-from synapse.server.routes import (
-    agents,
-    blockers,
-    briefings,
-    claims,
-    entries,
-    health,
-    history,
-    hooks,
-    mail,
-    operators,
-    rulings,
-    search,
-    threads,
-)
+from synapse.server.routes import agents, blockers, briefings, entries, health, history, hooks
 from synapse.server.routes.acts import router_of
 from synapse.server.stream import routes as stream
 from synapse.server.stream.hub import Hub
@@ -53,17 +39,16 @@ from synapse.webhooks.sender import keep_sending
 GROUP = "synapse.server"
 NOUNS = (
     entries.router,
-    rulings.router,
+    router_of("rulings", 404, 409),
     briefings.router,
-    search.router,
-    claims.router,
+    router_of("search", 502),
+    router_of("claims", 404, 409),
     blockers.router,
-    mail.router,
-    threads.router,
+    router_of("mail", 404, 409),
     router_of("knowledge", 404, 409),
     agents.router,
     history.router,
-    operators.router,
+    router_of("operator", 404, 409),
     stream.router,
 )
 Extension = Callable[[FastAPI], None]

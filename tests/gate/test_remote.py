@@ -6,13 +6,14 @@ import os
 import re
 import shutil
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
 import synapse
 from synapse import cli
+from synapse.acts import memory
 from synapse.cli.verbs import REMOTE, VERBS
-from synapse.server.routes import entries as entry_routes
 from synapse.trust.bearer import new_token
 from synapse.wire import forms
 from tests.gate.test_shell import SHELL, WRITERS, disk  # noqa: F401
@@ -181,7 +182,8 @@ def test_a_planted_difference_is_found(
     verb,
     plant,
 ):
-    monkeypatch.setattr(entry_routes, "page_wire", lambda page: plant(forms.page_wire(page)))
+    planted = replace(memory.read.answer, form=lambda page: plant(forms.page_wire(page)))
+    monkeypatch.setitem(vars(memory.read), "answer", planted)
     assert differences(disk, both, "lead", verb) != []
 
 

@@ -7,8 +7,10 @@ import re
 import httpx2
 import pytest
 
+from synapse.acts.act import OPERATOR
 from synapse.server.application import Serving, build
 from synapse.server.limits import Limits
+from synapse.server.routes.acts import ACTS
 from synapse.trust.bearer import TokenFile
 from tests.gate.world import (
     GHOST,
@@ -23,8 +25,33 @@ from tests.gate.world import (
     world_at,
 )
 
+# What a request has where it must have something.
+GIVEN = {"cause": "{id}", "effect": "{id}", "ids": ["{id}"], "namespace": "api", "reaction": "+1"}
+# Parameters that name items which the caller may not see. `related` may name any; what is of a
+# thread is walked by its messages.
+NAMES = {"ids", "cites", "supersedes", "derived_from", "cause", "effect"}
+
+
+def of_one(act):
+    """Yield the requests for an act that name one item: in the path, or in a parameter."""
+    body = {
+        name: GIVEN.get(name, "text") for name, each in act.inputs.items() if act.is_needed(each)
+    }
+    if act.role == OPERATOR or act.place.startswith(("/threads/", "/agents/")):
+        return
+    if "{id}" in act.place or NAMES & body.keys():
+        yield act.method, act.place, None if act.method == "GET" else body
+    if act.method == "POST":
+        for name in [name for name in act.inputs if name in NAMES and name not in body]:
+            yield act.method, act.place, {**body, name: ["{id}"]}
+
+
 READS = (
-    "/entries",
+    *(
+        act.place
+        for act in ACTS
+        if act.method == "GET" and not act.needs_body and "{" not in act.place
+    ),
     "/entries?limit=3",
     "/entries?since=24h&priority=critical&limit=1000",
     "/entries?namespace=vault/*&namespace=team/*",
@@ -33,9 +60,6 @@ READS = (
     "/entries?archived=true",
     "/entries?unread=true",
     "/entries?unread=true&budget=800",
-    "/unread",
-    "/staged",
-    "/briefing",
     "/briefing?budget=400&quick=true",
     "/briefing?about=common&budget=20000",
     "/briefing?only=critical&moments=false&commands=false",
@@ -49,10 +73,7 @@ READS = (
     "/search?q=said&kind=message",
     "/blockers",
     "/blockers?project=x",
-    "/inbox",
     "/inbox?agent=eng-b",
-    "/inbox/unread",
-    "/threads",
     "/threads?status=all",
     "/recall?q=common&top_k=100&max_capsule_bytes=65536",
     "/recall?q=common&scope=global",
@@ -61,40 +82,15 @@ READS = (
     "/log?limit=0",
     "/me",
     "/agents",
-    "/audit",
-    "/questions",
-    "/nights",
-    "/verify",
     *(f"/agents/{name}/acts" for name in READERS[:-1]),
 )
 # Walked by tests/synapse/server/stream/test_gate.py.
 STREAMS = {"/v1/events"}
 # What may be asked of one entry: of a hidden one the answer is that of one which is not there.
 OF_ONE = (
-    ("GET", "/entries/{id}", None),
+    *(row for act in ACTS for row in of_one(act)),
     ("GET", "/entries?id={id}", None),
-    ("GET", "/entries/{id}/fate", None),
-    ("GET", "/why/{id}", None),
-    ("GET", "/atoms/{id}/links", None),
-    ("GET", "/messages/{id}", None),
-    ("POST", "/entries/{id}/resolve", {"note": "x"}),
-    ("POST", "/entries/{id}/vouch", {}),
-    ("POST", "/entries/{id}/approve", {}),
-    ("POST", "/entries/{id}/reject", {}),
-    ("POST", "/knowledge/{id}/forget", {}),
-    ("POST", "/archive", {"ids": ["{id}"]}),
-    ("POST", "/restore", {"ids": ["{id}"]}),
-    ("POST", "/acks", {"ids": ["{id}"]}),
     ("POST", "/shown", {"ids": ["{id}"], "visible": 1, "cursor": 1}),
-    ("POST", "/inbox/read", {"ids": ["{id}"]}),
-    ("POST", "/messages/{id}/reply", {"body": "text"}),
-    ("POST", "/messages/{id}/ack", {}),
-    ("POST", "/messages/{id}/edit", {"body": "text"}),
-    ("POST", "/messages/{id}/react", {"reaction": "+1"}),
-    ("POST", "/facts", {"fact": "text", "cites": ["{id}"]}),
-    ("POST", "/links", {"cause": "{id}", "effect": "{id}"}),
-    ("POST", "/entries", {"body": "x", "namespace": "api", "supersedes": "{id}"}),
-    ("POST", "/entries", {"body": "x", "namespace": "api", "derived_from": ["{id}"]}),
 )
 
 
@@ -106,7 +102,7 @@ def told():
 
 
 async def walk(world, tokens, reader, served=None):
-    """What a client with the reader's token is told: what it is given, and what it is told of each
+    """What a client with the reader's token is description: what it is given, and what it is told of each
     hidden entry beside what it is told of one that is not there.
     """
     path, texts = tokens
@@ -219,7 +215,6 @@ ELSEWHERE = {
     "POST /v1/claims/release": OWN,
     "POST /v1/blockers": OWN,
     "POST /v1/messages": OWN,
-    "POST /v1/atoms": OWN,
     "POST /v1/hooks/{name}": OWN,
     "POST /v1/tell": "the operator's",
     "POST /v1/nights/undo": "the operator's",

@@ -6,21 +6,28 @@ FastAPI checks the kinds of what is given; the functions decide what is refused.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from inspect import Parameter
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field, create_model
 
-from synapse.acts import knowledge
+from synapse.acts import knowledge, mail, memory, operator
 from synapse.acts.act import ATTACHMENTS, LISTS, ONCE, OPERATOR, READER, TIMES, WRITER, Act
+from synapse.errors import InvalidEntry
 from synapse.server import shapes
 from synapse.server.answers import conditional, made
 from synapse.server.callers import Operator, Reader, Writer
 from synapse.server.problems import responses
 from synapse.server.routes import parameters
 
+ACTS: tuple[Act[..., Any], ...] = tuple(
+    act
+    for table in (memory, mail, knowledge, operator)
+    for act in vars(table).values()
+    if isinstance(act, Act)
+)
 _MEMORIES = {READER: Reader, WRITER: Writer, OPERATOR: Operator}
 _QUERY_KINDS: dict[str, Any] = {
     "str": str,
@@ -41,45 +48,81 @@ _BODY_KINDS: dict[str, Any] = {
 }
 
 
-def router_of(noun: str, *problems: int) -> APIRouter:
+class Own(NamedTuple):
+    """What a route has of its own, beside the table: fields with their kinds and defaults, another
+    way to answer, and responses in the document.
+    """
+
+    fields: Mapping[str, tuple[Any, Any]] = {}
+    answer: Callable[[Request, Any, dict[str, Any]], Response] | None = None
+    responses: Mapping[int | str, dict[str, Any]] = {}
+
+
+def router_of(
+    noun: str, *problems: int, own: Mapping[Act[..., Any], Own] | None = None
+) -> APIRouter:
     """Return a router with the acts of a noun, each of which may answer with these problems."""
     router = APIRouter(tags=[noun], responses=responses(*problems))
-    for table in (knowledge,):
-        for act in vars(table).values():
-            if isinstance(act, Act) and act.noun == noun:
-                serve(router, act)
+    for act in ACTS:
+        if act.noun == noun:
+            serve(router, act, (own or {}).get(act, Own()))
     return router
 
 
-def serve(router: APIRouter, act: Act[..., Any], **documented: Any) -> None:
-    """Add the route of an act; `documented` is what its document has beside."""
+def serve(router: APIRouter, act: Act[..., Any], own: Own) -> None:
+    """Add the route of an act."""
+    kind = _in_query if act.method == "GET" else _in_body
+    fields = {name: kind(act, each) for name, each in act.inputs.items()} | dict(own.fields)
 
     def answer(request: Request, memory: Any, body: Any = None, **values: Any) -> Response:
         if body is not None:
-            values |= {name: getattr(body, name) for name in act.asked}
-        result = _call(act, memory, values)
-        form = act.answer.form(result)
-        if act.reads:
-            return conditional(request, form)
-        if act.made:
-            return made(form, 201, f"/v1/{act.answer.place}/{result.id}")
-        return made(form)
+            values |= {name: getattr(body, name) for name in fields}
+        if own.answer is not None:
+            return own.answer(request, memory, values)
+        return respond(act, request, memory, values)
 
     answer.__name__ = act.title or act.function.__name__
-    answer.__doc__ = act.function.__doc__
-    answer.__signature__ = inspect.Signature([*_takes(act)])  # type: ignore[attr-defined]
+    answer.__doc__ = act.description or act.function.__doc__
+    parameters = [*_takes(act, fields)]
+    answer.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     router.add_api_route(
         act.place,
         answer,
         methods=[act.method],
-        status_code=201 if act.made else 200,
+        status_code=201 if act.creates else 200,
         response_model=getattr(shapes, act.answer.shape),
-        responses=responses(*act.problems),
-        **documented,
+        operation_id=act.operation,
+        responses={**_links(act), **own.responses, **responses(*act.problems)},
     )
 
 
-def _call(act: Act[..., Any], memory: Any, values: Mapping[str, Any]) -> Any:
+def respond(
+    act: Act[..., Any], request: Request, memory: Any, values: Mapping[str, Any]
+) -> Response:
+    """Return the answer to a request for an act."""
+    result = call(act, memory, values)
+    form = act.answer.form(result)
+    if act.reads:
+        return conditional(request, form)
+    if act.creates:
+        return made(form, 201, f"/v1/{act.answer.place}/{result.id}")
+    return made(form)
+
+
+def _links(act: Act[..., Any]) -> dict[int | str, dict[str, Any]]:
+    """Return what the document says of the acts that go on from what was made."""
+    links = {
+        each.function.__name__: {
+            "operationId": each.operation,
+            "parameters": {"id": "$response.body#/id"},
+        }
+        for each in ACTS
+        if act.creates and each.operation and each.place.startswith(f"{act.place}/{{id}}")
+    }
+    return {201: {"links": links}} if links else {}
+
+
+def call(act: Act[..., Any], memory: Any, values: Mapping[str, Any]) -> Any:
     """Return what the function gives for the values of a request."""
     given = {
         name: _value(act, parameter, values[act.wire_name(name)])
@@ -95,26 +138,39 @@ def _value(act: Act[..., Any], parameter: Parameter, value: Any) -> Any:
         return None
     if parameter.annotation in TIMES:
         return parameters.moment(value)
+    if parameter.annotation == ATTACHMENTS:
+        return [_elsewhere(source) for source in value]
     if parameter.annotation in LISTS and value is None and parameter.default == ():
         return ()
     return value
 
 
-def _takes(act: Act[..., Any]) -> Iterator[Parameter]:
+def _elsewhere(source: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
+    """Return an attachment that no file of this machine has to be read for."""
+    if isinstance(source, str) and "://" not in source:
+        raise InvalidEntry(
+            "an attachment over HTTP is a link, or an object with a path and what was"
+            " measured of the file: the server opens no files of its callers"
+        )
+    return source
+
+
+def _takes(act: Act[..., Any], fields: Mapping[str, tuple[Any, Any]]) -> Iterator[Parameter]:
     """Yield the parameters of an act's route."""
     yield _parameter("request", Request)
-    yield _parameter("memory", _MEMORIES[act.asked_by])
+    yield _parameter("memory", _MEMORIES[act.role])
     for name in act.signature.parameters:
         if act.in_path(name):
             yield _parameter(act.wire_name(name), parameters.Id)
     if act.method == "GET":
-        for name, parameter in act.asked.items():
-            yield _parameter(name, *_in_query(act, parameter))
+        for name, (kind, default) in fields.items():
+            yield _parameter(name, kind, default)
         return
+    body = _body(act, fields)
     if act.needs_body:
-        yield _parameter("body", _body(act))
+        yield _parameter("body", body)
     else:
-        yield _parameter("body", _body(act) | None, None)
+        yield _parameter("body", body | None, None)
     if act.keyed:
         yield _parameter(ONCE, parameters.Once, None)
 
@@ -137,13 +193,10 @@ def _in_query(act: Act[..., Any], parameter: Parameter) -> tuple[Any, Any]:
     return (str if name in act.absent else kind), default
 
 
-def _body(act: Act[..., Any]) -> type[BaseModel]:
+def _body(act: Act[..., Any], fields: Mapping[str, Any]) -> type[BaseModel]:
     """Return the class of an act's body, named by its place."""
-    words = (step for step in act.place.split("/") if not step.startswith("{"))
-    name = "".join(word.capitalize() for word in words)
-    fields: dict[str, Any] = {
-        name: _in_body(act, parameter) for name, parameter in act.asked.items()
-    }
+    steps = (step for step in act.place.split("/") if not step.startswith("{"))
+    name = "".join(step.capitalize() for step in steps)
     return create_model(f"{name}Body", __base__=parameters.Body, **fields)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Query, Request, Response
 
@@ -10,10 +10,9 @@ from synapse.acts.act import LARGEST
 from synapse.history.sentences import act_json, visible_acts
 from synapse.server import shapes
 from synapse.server.answers import conditional
-from synapse.server.callers import Operator, Reader
+from synapse.server.callers import Reader
 from synapse.server.routes.acts import router_of
-from synapse.server.routes.parameters import Limit, Time, moment
-from synapse.wire.forms import record_json
+from synapse.server.routes.parameters import Time, moment
 
 router = router_of("history", 404)
 Most = Annotated[int, Query(ge=0, le=LARGEST)]
@@ -27,18 +26,3 @@ def log(request: Request, memory: Reader, since: Time = None, limit: Most = 50) 
         lambda size: memory.store.acts(None, None, moment(since), size), memory, limit
     )
     return conditional(request, {"acts": [act_json(act) for act in acts]})
-
-
-@router.get("/audit", response_model=shapes.Audit)
-def audit(
-    request: Request,
-    memory: Operator,
-    agent: str | None = None,
-    entry: str | None = None,
-    since: Time = None,
-    limit: Limit = None,
-) -> Response:
-    """Return who wrote, changed or was shown what, and why; newest first. The operator's."""
-    records = memory.audit(agent=agent, entry=entry, since=moment(since), limit=limit or None)
-    rows: list[dict[str, Any]] = [record_json(record) for record in records]
-    return conditional(request, {"audit": rows})

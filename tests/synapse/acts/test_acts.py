@@ -9,20 +9,20 @@ import pytest
 from fastapi import APIRouter
 
 import synapse
-from synapse.acts import knowledge
+from synapse.acts import knowledge, mail, memory, operator
 from synapse.acts.act import LISTS, MARK, ONCE, OPERATOR, TIMES, Act
 from synapse.client.remote import remote
 from synapse.errors import Conflict
 from synapse.model.dates import since
 from synapse.model.entry import words
 from synapse.server.limits import Limits
-from synapse.server.routes.acts import serve
+from synapse.server.routes.acts import Own, serve
 from synapse.trust.bearer import new_token
 from tests.synapse.served import serving
 
 ACTS = {
     f"{table.__name__.rpartition('.')[2]}.{name}": act
-    for table in (knowledge,)
+    for table in (memory, mail, knowledge, operator)
     for name, act in vars(table).items()
     if isinstance(act, Act)
 }
@@ -67,7 +67,7 @@ def ask(tmp_path_factory):
     def extend(app):
         router = APIRouter()
         for act in acts.values():
-            serve(router, act)
+            serve(router, act, Own())
         app.include_router(router, prefix="/v1")
 
     memory = synapse.open("memory:")
@@ -80,9 +80,9 @@ def ask(tmp_path_factory):
         def call(name, given):
             heard.clear()
             act = acts[name]
-            session = sessions[OPERATOR if act.asked_by == OPERATOR else "eng"]
+            session = sessions[OPERATOR if act.role == OPERATOR else "eng"]
             with pytest.raises(Conflict, match="heard"):
-                remote(act)(SimpleNamespace(session=session), **given)
+                remote(act)(SimpleNamespace(agent_memory=session), **given)
             (got,) = heard
             return alike(act, got)
 
@@ -96,8 +96,9 @@ def alike(act, values):
     forms = {}
     for name, parameter in taken(act).items():
         value, kind = values.get(name, parameter.default), parameter.annotation
+        default = () if parameter.default is parameter.empty else parameter.default
         if kind in LISTS:
-            value = (*words(parameter.default if value is None else value),)
+            value = (*words(default if value is None else value),)
         elif kind in TIMES:
             value = since(value, LATER)
         elif name == ONCE and value != GIVEN[kind]:

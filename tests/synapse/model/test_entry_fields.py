@@ -81,6 +81,7 @@ import json, sys
 import synapse
 from synapse import crypto
 from synapse.access.gate import withheld
+from synapse.acts import memory as acts
 from synapse.authority import check_form
 from synapse.cli.frame.show import details
 from synapse.consolidate.plan import merge_key
@@ -106,6 +107,7 @@ with synapse.open(root) as mem:
     assert shapes.Entry.model_validate(form).weather == "rain"
     draft = synapse.Draft("text", "api/x", "eng-a", weather="rain")
     assert forms.draft_json(draft)["weather"] == "rain"
+    assert "weather" in acts.append.inputs
     without = entry._replace(weather=None)
     assert json.loads(crypto.header(entry)) == json.loads(crypto.header(without)) | {"weather": "rain"}
     assert b"weather" not in crypto.header(without)
