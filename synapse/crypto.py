@@ -115,43 +115,43 @@ def seal(
     curves, key, nonce = _load(), os.urandom(32), os.urandom(_NONCE)
     listed = _MAGIC + struct.pack(">H", len(keys))
     for id, recipient in sorted(keys.items()):
-        listed += bytes.fromhex(id) + _wrapped(key, header, recipient)
-    cipher = curves.AESGCM(key).encrypt(nonce, plain, _covered(header, listed))
+        listed += bytes.fromhex(id) + _wrap(key, header, recipient)
+    cipher = curves.AESGCM(key).encrypt(nonce, plain, _cover(header, listed))
     raw = listed + nonce + struct.pack(">I", len(cipher)) + cipher
     if signer is None:
-        return _armoured(raw + _UNSIGNED)
-    signature = _ed25519(signer.sign).sign(_SEALED + _covered(header, raw))
-    return _armoured(raw + bytes.fromhex(signer.id) + signature)
+        return _armour(raw + _UNSIGNED)
+    signature = _ed25519(signer.sign).sign(_SEALED + _cover(header, raw))
+    return _armour(raw + bytes.fromhex(signer.id) + signature)
 
 
 def unseal(envelope: str, header: bytes, key: PrivateKey, signer: PublicKey | None = None) -> str:
     """Return the body in an envelope; SealError says why it is refused. `signer` is the key whose
     signature it must carry; None where it must carry none.
     """
-    parts = _parsed(envelope)
+    parts = _parse(envelope)
     _check_signature(parts, header, signer)
-    return _opened(parts, header, _entry_key(parts, header, key))
+    return _open(parts, header, _entry_key(parts, header, key))
 
 
 def unseal_shared(
     envelope: str, header: bytes, share: str, key: PrivateKey, signer: PublicKey | None = None
 ) -> str:
     """Return the body in an envelope by what a holder shared with this key."""
-    parts = _parsed(envelope)
+    parts = _parse(envelope)
     _check_signature(parts, header, signer)
-    return _opened(parts, header, _shared_key(envelope, header, share, key))
+    return _open(parts, header, _shared_key(envelope, header, share, key))
 
 
 def share(envelope: str, header: bytes, key: PrivateKey, to: PublicKey, given: str = "") -> str:
     """Return the entry's key, which this key opens, wrapped for one more: text. `given` is the
     share by which this key came to it, where it is not among the recipients.
     """
-    parts = _parsed(envelope)
+    parts = _parse(envelope)
     if given:
         entry_key = _shared_key(envelope, header, given, key)
     else:
         entry_key = _entry_key(parts, header, key)
-    _opened(parts, header, entry_key)  # what is shared opens it
+    _open(parts, header, entry_key)  # what is shared opens it
     context = _about_share(envelope, header, to.id)
     raw = _suite().encrypt(entry_key, _x25519_public(to.seal), context)
     return base64.b64encode(raw).decode()
@@ -159,13 +159,13 @@ def share(envelope: str, header: bytes, key: PrivateKey, to: PublicKey, given: s
 
 def recipients_of(envelope: str) -> tuple[str, ...]:
     """Return the ids of the keys that an envelope is sealed to."""
-    return tuple(_parsed(envelope).wraps)
+    return tuple(_parse(envelope).wraps)
 
 
 def signer_of(text: str) -> str:
     """Return the id of the key that signed an envelope, or made a signature; empty for none."""
     if is_envelope(text):
-        return _parsed(text).signer
+        return _parse(text).signer
     return text.partition(".")[0]
 
 
@@ -174,7 +174,7 @@ def is_envelope(body: str) -> bool:
     if not body.startswith(BEGIN):
         return False
     try:
-        _parsed(body)
+        _parse(body)
     except SealError:
         return False
     return True
@@ -182,7 +182,7 @@ def is_envelope(body: str) -> bool:
 
 def check(envelope: str, header: bytes, signer: PublicKey) -> None:
     """Raise SealError where an envelope is not signed by this key over this header."""
-    _check_signature(_parsed(envelope), header, signer)
+    _check_signature(_parse(envelope), header, signer)
 
 
 class _Parts(NamedTuple):
@@ -195,7 +195,7 @@ class _Parts(NamedTuple):
     signature: bytes
 
 
-def _wrapped(key: bytes, header: bytes, recipient: PublicKey) -> bytes:
+def _wrap(key: bytes, header: bytes, recipient: PublicKey) -> bytes:
     info = _about(header, recipient.id)
     return bytes(_suite().encrypt(key, _x25519_public(recipient.seal), info))
 
@@ -209,24 +209,24 @@ def _about_share(envelope: str, header: bytes, id: str) -> bytes:
     return _SHARED + bytes.fromhex(id) + bytes.fromhex(digests)
 
 
-def _covered(header: bytes, raw: bytes) -> bytes:
+def _cover(header: bytes, raw: bytes) -> bytes:
     return struct.pack(">I", len(header)) + header + raw
 
 
-def _armoured(raw: bytes) -> str:
+def _armour(raw: bytes) -> str:
     text = base64.b64encode(raw).decode()
     lines = [text[at : at + _LINE] for at in range(0, len(text), _LINE)]
     return "\n".join((BEGIN, *lines, END))
 
 
-def _parsed(envelope: str) -> _Parts:
+def _parse(envelope: str) -> _Parts:
     """Return the parts of an envelope; SealError where one byte of its form is another."""
     body = envelope.removeprefix(BEGIN).removesuffix(END)
     try:
         raw = base64.b64decode(body.replace("\n", ""), validate=True)
     except (binascii.Error, ValueError):
         raw = b""
-    if not raw.startswith(_MAGIC) or _armoured(raw) != envelope:
+    if not raw.startswith(_MAGIC) or _armour(raw) != envelope:
         raise SealError("this is no sealed entry of version 1, or not as it was sealed")
     try:
         (count,) = struct.unpack_from(">H", raw, 4)
@@ -258,7 +258,7 @@ def _check_signature(parts: _Parts, header: bytes, signer: PublicKey | None) -> 
     if parts.signer != signer.id:
         by = f"the key {parts.signer}" if parts.signer else "nobody"
         raise SealError(f"the entry is signed by {by}, not by {signer.owner}'s {signer.id}")
-    message = _SEALED + _covered(header, parts.covered)
+    message = _SEALED + _cover(header, parts.covered)
     _verify(signer, parts.signature, message)
 
 
@@ -268,7 +268,7 @@ def _entry_key(parts: _Parts, header: bytes, key: PrivateKey) -> bytes:
             f"the entry is not sealed to {key.owner}'s key {key.id}; it is to"
             f" {', '.join(parts.wraps)}"
         )
-    return _unwrapped(parts.wraps[key.id], _about(header, key.id), key)
+    return _unwrap(parts.wraps[key.id], _about(header, key.id), key)
 
 
 def _shared_key(envelope: str, header: bytes, share: str, key: PrivateKey) -> bytes:
@@ -276,10 +276,10 @@ def _shared_key(envelope: str, header: bytes, share: str, key: PrivateKey) -> by
         raw = base64.b64decode(share, validate=True)
     except (binascii.Error, ValueError):
         raise SealError("what was shared is not readable") from None
-    return _unwrapped(raw, _about_share(envelope, header, key.id), key)
+    return _unwrap(raw, _about_share(envelope, header, key.id), key)
 
 
-def _unwrapped(raw: bytes, about: bytes, key: PrivateKey) -> bytes:
+def _unwrap(raw: bytes, about: bytes, key: PrivateKey) -> bytes:
     try:
         return bytes(_suite().decrypt(raw, _x25519(key.seal), about))
     except (_load().InvalidTag, ValueError):
@@ -289,10 +289,10 @@ def _unwrapped(raw: bytes, about: bytes, key: PrivateKey) -> bytes:
         ) from None
 
 
-def _opened(parts: _Parts, header: bytes, entry_key: bytes) -> str:
+def _open(parts: _Parts, header: bytes, entry_key: bytes) -> str:
     try:
         cipher = _load().AESGCM(entry_key)
-        covered = _covered(header, parts.listed)
+        covered = _cover(header, parts.listed)
         return str(cipher.decrypt(parts.nonce, parts.cipher, covered).decode())
     except (_load().InvalidTag, ValueError):
         raise SealError("the body or the header is not what was sealed") from None
@@ -303,7 +303,7 @@ def _opened(parts: _Parts, header: bytes, entry_key: bytes) -> str:
 
 def sign(body: str, header: bytes, key: PrivateKey) -> str:
     """Return the signature of an entry that is not sealed: the key's id, a dot, base64."""
-    signature = _ed25519(key.sign).sign(_SIGNED + _covered(header, body.encode()))
+    signature = _ed25519(key.sign).sign(_SIGNED + _cover(header, body.encode()))
     return f"{key.id}.{base64.b64encode(signature).decode()}"
 
 
@@ -316,7 +316,7 @@ def verify(signature: str, body: str, header: bytes, key: PublicKey) -> None:
         raw = b""
     if id != key.id or len(raw) != _SIGNATURE or base64.b64encode(raw).decode() != text:
         raise SealError(f"the signature is not one of {key.owner}'s key {key.id}")
-    _verify(key, raw, _SIGNED + _covered(header, body.encode()))
+    _verify(key, raw, _SIGNED + _cover(header, body.encode()))
 
 
 def _verify(key: PublicKey, signature: bytes, message: bytes) -> None:

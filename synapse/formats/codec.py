@@ -72,12 +72,12 @@ def parse(text: str | bytes, *, path: str = "", namespace: str | None = None) ->
     problem. Bytes are decoded as UTF-8; a byte order mark stays the first character. An id that is
     not of an entry's form is left out of the draft.
     """
-    decoded = _decoded(text, path)
+    decoded = _decode(text, path)
     fields, start = front_matter.flat(decoded, _KEYS) or _reference(decoded, path)
-    return _parsed(decoded, fields, start, path, namespace)
+    return _read(decoded, fields, start, path, namespace)
 
 
-def _decoded(text: str | bytes, path: str) -> str:
+def _decode(text: str | bytes, path: str) -> str:
     if len(text) > MAX_TEXT:
         raise _invalid([f"the file is longer than {MAX_TEXT >> 20} MiB"], path)
     try:
@@ -105,7 +105,7 @@ def _invalid(problems: Iterable[str], path: str = "") -> InvalidEntry:
 # -- from fields to a draft ------------------------------------------------------------------------
 
 
-def _parsed(text: str, fields: Fields, start: int, path: str, namespace: str | None) -> Parsed:
+def _read(text: str, fields: Fields, start: int, path: str, namespace: str | None) -> Parsed:
     problems: list[str] = []
     body = canonical_body(text[start:])
     generation = _generation(fields, body)
@@ -156,10 +156,10 @@ def _draft(fields: Fields, body: str, namespace: str | None, problems: list[str]
         timestamp=str(timestamp),
         id=id if isinstance(id, str) and is_id(id) else None,
     )
-    return draft if _COMMON.issuperset(fields) else _completed(draft, fields, problems)
+    return draft if _COMMON.issuperset(fields) else _complete(draft, fields, problems)
 
 
-def _completed(draft: Draft, fields: Fields, problems: list[str]) -> Draft:
+def _complete(draft: Draft, fields: Fields, problems: list[str]) -> Draft:
     """Return the draft with the fields that few entries have."""
     kind, extra = kinds.read(fields, problems)
     rare = {name: read(fields[key], key, problems) for key, name, read in _RARE if key in fields}
@@ -323,7 +323,7 @@ def render(entry: Entry) -> str:
     front += f"scope: {quoted(entry.scope)}\n" if entry.scope != "public" else ""
     if entry.kind != kinds.ENTRY:
         front += kinds.lines(entry.kind, entry.more)
-    return _closed(front, entry.body)
+    return _close(front, entry.body)
 
 
 def _one_or_more(values: tuple[str, ...]) -> str:
@@ -346,7 +346,7 @@ _OPTIONAL = tuple(
 )
 
 
-def _closed(front: str, body: str) -> str:
+def _close(front: str, body: str) -> str:
     if len(front) > MAX_FRONT // 4 and len(front.encode(errors="replace")) - 4 > MAX_FRONT:
         raise InvalidEntry(
             f"tags, references and texts beside the body pass {MAX_FRONT >> 10} KiB together"
@@ -386,7 +386,7 @@ def _white_paper(entry: Entry) -> str:
     )
     front += f"supersedes: {_one_or_more(entry.replaces)}\n" if entry.replaces else ""
     front += f"authority: {quoted(entry.claim)}\n" if entry.claim else ""
-    return _closed(front, entry.body)
+    return _close(front, entry.body)
 
 
 def entry_json(entry: Entry) -> dict[str, Any]:

@@ -91,15 +91,15 @@ def split(text: str) -> tuple[str, int]:
     if opening is None:
         kind = "JSON" if text.startswith("{") else "TOML" if text.startswith("+++") else ""
         problem = f"{kind} front matter is not read" if kind else "there is no front matter"
-        raise _refused(f"{problem}: begin with a line `---`, then `key: value` lines, then `---`")
+        raise _refusal(f"{problem}: begin with a line `---`, then `key: value` lines, then `---`")
     closing = re.compile(_CLOSING).search(text, opening.end(), opening.end() + MAX_FRONT + 100)
     if closing is None and len(text) - opening.end() <= MAX_FRONT:
-        raise _refused("the front matter is not closed by a line `---`")
+        raise _refusal("the front matter is not closed by a line `---`")
     front = text[opening.end() : closing.start()] if closing else ""
     if closing is None or len(front.encode(errors="replace")) > MAX_FRONT:
-        raise _refused(f"the front matter is longer than {MAX_FRONT >> 10} KiB")
+        raise _refusal(f"the front matter is longer than {MAX_FRONT >> 10} KiB")
     return front, closing.end()
 
 
-def _refused(problem: str) -> InvalidEntry:
+def _refusal(problem: str) -> InvalidEntry:
     return InvalidEntry(problem, problems=[problem])

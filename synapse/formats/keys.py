@@ -203,7 +203,7 @@ def without_extensions(fields: Mapping[str, Any], table: Mapping[str, str]) -> d
     top.
     """
     tree = _tree(table)
-    return {key: _pruned(value, tree.get(key, {})) for key, value in fields.items()}
+    return {key: _prune(value, tree.get(key, {})) for key, value in fields.items()}
 
 
 def is_extension(key: str, tree: Tree) -> bool:
@@ -213,13 +213,13 @@ def is_extension(key: str, tree: Tree) -> bool:
     return key.startswith(EXTENSION) and "*" not in tree
 
 
-def _pruned(value: Any, tree: Tree) -> Any:
+def _prune(value: Any, tree: Tree) -> Any:
     if isinstance(value, list):
-        return [_pruned(item, tree) for item in value]
+        return [_prune(item, tree) for item in value]
     if not isinstance(value, Mapping) or not tree:
         return value
     names = (key for key in value if not is_extension(key, tree))
-    return {key: _pruned(value[key], tree.get(key) or tree.get("*") or {}) for key in names}
+    return {key: _prune(value[key], tree.get(key) or tree.get("*") or {}) for key in names}
 
 
 def agent_table() -> dict[str, str]:

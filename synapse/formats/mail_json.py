@@ -287,11 +287,11 @@ def row_of(message: Message) -> dict[str, Any]:
     changed since."""
     metadata = dict(message.entry.more.get("metadata") or {})
     original = metadata.pop(KEPT, None)
-    row = _thawed(original) if original is not None else _made(message)
+    row = _thaw(original) if original is not None else _made(message)
     if not any(row.get(name) is not None for name in _NAMES["body"]):
         row[next((name for name in _NAMES["body"] if name in row), "body")] = message.body
     if metadata:
-        row["metadata"] = _thawed(metadata)
+        row["metadata"] = _thaw(metadata)
     return _since(row, message)
 
 
@@ -309,7 +309,7 @@ def _made(message: Message) -> dict[str, Any]:
         "read_by": [],
         "ack_body": None,
     }
-    files = _thawed(message.entry.more.get("attachments", ()))
+    files = _thaw(message.entry.more.get("attachments", ()))
     row |= {"attachments": files} if files else {}
     return row | ({"parent_id": message.parent} if message.parent else {})
 
@@ -337,7 +337,7 @@ def _since(row: dict[str, Any], message: Message) -> dict[str, Any]:
     return row
 
 
-def _thawed(value: Any) -> Any:
+def _thaw(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {name: _thawed(item) for name, item in value.items()}
-    return [_thawed(item) for item in value] if isinstance(value, tuple | list) else value
+        return {name: _thaw(item) for name, item in value.items()}
+    return [_thaw(item) for item in value] if isinstance(value, tuple | list) else value

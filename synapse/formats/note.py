@@ -84,11 +84,11 @@ def opened(note: str, key: Key) -> Checkpoint:
     ours = [
         raw
         for match in signatures
-        if match and match[1] == key.name and (raw := _decoded(match[2]))[:4] == key.hash
+        if match and match[1] == key.name and (raw := _decode(match[2]))[:4] == key.hash
     ]
     if not all(signatures) or len(ours) != 1:
         raise InvalidEntry(f"it is not signed by {key.name}")
-    if not _verified(key.public, ours[0][4:], text.encode()):
+    if not _verifies(key.public, ours[0][4:], text.encode()):
         raise InvalidEntry("its signature is not that of its text")
     return _checkpoint(text)
 
@@ -100,7 +100,7 @@ def _checkpoint(text: str) -> Checkpoint:
     origin, size, root, chains, _ = parts
     if not _ORIGIN.fullmatch(origin) or not _NUMBER.fullmatch(size):
         raise InvalidEntry("it is no checkpoint of a journal")
-    chain, raw = _decoded(root), _decoded(chains.removeprefix("chains "))
+    chain, raw = _decode(root), _decode(chains.removeprefix("chains "))
     if len(chain) != 32 or len(raw) % PREFIX or len(raw) // PREFIX > int(size):
         raise InvalidEntry("its hashes are not whole")
     prefixes = tuple(raw[i : i + PREFIX] for i in range(0, len(raw), PREFIX))
@@ -111,7 +111,7 @@ def key_of(vkey: str) -> Key:
     """Return a key as `vkey` writes it; InvalidEntry where it is none."""
     name, _, encoding = vkey.strip().partition("+")
     digest, _, encoded = encoding.partition("+")
-    raw = _decoded(encoded)
+    raw = _decode(encoded)
     key = Key(name, raw[1:])
     well_formed = _NAME.fullmatch(name) and raw[:1] == ED25519 and len(raw) == 33
     if not well_formed or key.hash.hex() != digest:
@@ -124,7 +124,7 @@ def public_of(name: str, secret: bytes) -> Key:
     return Key(name, _private(secret).public_key().public_bytes_raw())
 
 
-def _decoded(text: str) -> bytes:
+def _decode(text: str) -> bytes:
     try:
         raw = b64decode(text, validate=True)
     except ValueError:
@@ -136,7 +136,7 @@ def _private(secret: bytes) -> Any:
     return _ed25519().Ed25519PrivateKey.from_private_bytes(secret)
 
 
-def _verified(public: bytes, signature: bytes, text: bytes) -> bool:
+def _verifies(public: bytes, signature: bytes, text: bytes) -> bool:
     curve = _ed25519()
     from cryptography.exceptions import InvalidSignature
 

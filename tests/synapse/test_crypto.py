@@ -127,7 +127,7 @@ def test_every_bit_of_the_bytes_that_is_flipped_is_refused(keys):
             changed = bytearray(raw)
             changed[at] ^= 1 << bit
             with pytest.raises(SealError, match=WHY):
-                crypto.unseal(crypto._armoured(bytes(changed)), HEAD, reader)
+                crypto.unseal(crypto._armour(bytes(changed)), HEAD, reader)
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_recipients_that_change_places_are_refused(keys):
         sorted((one, bytes.fromhex(author.id) + two[16:])),
         sorted((bytes.fromhex(author.id) + one[16:], two)),
     ):
-        changed = crypto._armoured(raw[:6] + first + second + rest)
+        changed = crypto._armour(raw[:6] + first + second + rest)
         for key in (reader, third, author):
             with pytest.raises((SealError, NoKey), match=WHY):
                 crypto.unseal(changed, HEAD, key)
@@ -197,7 +197,7 @@ def test_parts_of_two_envelopes_do_not_make_a_third(keys):
     one = crypto.seal("one", HEAD, [reader.public], None)
     two = crypto.seal("two", HEAD, [third.public], None)
     parts = [crypto.base64.b64decode("".join(text.split("\n")[1:-1])) for text in (one, two)]
-    mixed = crypto._armoured(parts[0][:102] + parts[1][102:])
+    mixed = crypto._armour(parts[0][:102] + parts[1][102:])
     for key in (reader, third):
         with pytest.raises(SealError):
             crypto.unseal(mixed, HEAD, key)
@@ -243,7 +243,7 @@ def unique(many, keys):
     """How many nonces, content keys and wrapped keys differ in so many envelopes of one text."""
     nonces, contents, wraps = set(), set(), set()
     for _ in range(many):
-        parts = crypto._parsed(crypto.seal("same", HEAD, [keys[0].public]))
+        parts = crypto._parse(crypto.seal("same", HEAD, [keys[0].public]))
         nonces.add(parts.nonce)
         contents.add(crypto._entry_key(parts, HEAD, keys[0]))
         wraps.update(parts.wraps.values())
@@ -300,7 +300,7 @@ def forged(draw, sealed, other, keys, stranger):
         raw[-80:-64] = bytes.fromhex(keys[0].id)
     else:
         raw = raw[: draw.randrange(len(raw))]
-    return crypto._armoured(bytes(raw))
+    return crypto._armour(bytes(raw))
 
 
 @given(st.integers(0, 1_000_000))
@@ -356,7 +356,7 @@ def test_a_check_that_is_left_out_is_found_out(keys, monkeypatch, left_out):
         assert crypto.unseal(by_other, HEAD, reader, author.public) == "forged"
         return
     sealed = crypto.seal(ENTRY.body, HEAD, [reader.public], author)
-    assert crypto._entry_key(crypto._parsed(sealed), b"another header", reader)
+    assert crypto._entry_key(crypto._parse(sealed), b"another header", reader)
 
 
 def test_keys_as_text(keys):

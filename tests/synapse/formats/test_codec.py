@@ -141,8 +141,8 @@ def drafted(entry: Entry) -> Draft:
 
 def parse_reference(text):
     """Return what `codec.parse` returns, always by way of python-frontmatter and YAML."""
-    decoded = codec._decoded(text, "")
-    return codec._parsed(decoded, *codec._reference(decoded, ""), "", None)
+    decoded = codec._decode(text, "")
+    return codec._read(decoded, *codec._reference(decoded, ""), "", None)
 
 
 # -- round trips -----------------------------------------------------------------------
