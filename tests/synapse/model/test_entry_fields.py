@@ -13,6 +13,7 @@ from synapse.formats import codec
 from synapse.model.entry import Draft, Entry
 from synapse.model.entry_fields import ALWAYS, FIELDS, NEVER, WHEN_SET, names_of
 
+ROOT = Path(__file__).parents[3]
 PROTOCOL = Path(synapse.__file__).with_name("PROTOCOL.md").read_text(encoding="utf-8")
 
 
@@ -89,8 +90,9 @@ from synapse.errors import InvalidEntry, PersonalData
 from synapse.formats import codec
 from synapse.integrity.redaction import _stays
 from synapse.server import shapes
-from synapse.system.checks import fields_fit
+from synapse.trust.bearer import new_token
 from synapse.wire import forms, parse
+from tests.synapse.served import serving
 
 root, id = sys.argv[1:]
 with synapse.open(root) as mem:
@@ -123,6 +125,11 @@ with synapse.open(root) as mem:
         except error:
             continue
         raise AssertionError(wrong)
+    tokens = root + "/../tokens"
+    with serving(mem, tokens) as address, synapse.connect(address, new_token(tokens, "eng-a")) as remote:
+        assert remote.get(id) == entry
+        assert me.get(remote.append("text", "api/x", weather="hail").id).weather == "hail"
+        assert me.get(remote.write(draft).id).weather == "rain"
     assert mem.verify().ok
 """
 
@@ -137,7 +144,7 @@ def with_a_field(folder, places):
         (folder / name).write_text(text.replace(line, f"{line}\n{more}"))
 
     def python(*arguments):
-        names = {**os.environ, "PYTHONPATH": str(folder), "SYNAPSE_AGENT": "eng-a"}
+        names = {**os.environ, "PYTHONPATH": f"{folder}:{ROOT}", "SYNAPSE_AGENT": "eng-a"}
         return subprocess.run(
             [sys.executable, *map(str, arguments)],
             capture_output=True,
@@ -151,7 +158,9 @@ def with_a_field(folder, places):
 
 
 def test_a_new_field_takes_five_places(tmp_path):
-    """Written by the shell, it is in the file, the journal, JSON, the seal and the checks."""
+    """Written by the shell and over HTTP, it is in the file, the journal, JSON, the seal and the
+    checks.
+    """
     assert len(PLACES) <= 5
     python = with_a_field(tmp_path, [*PLACES.values(), HANDED_ON])
     with synapse.init(tmp_path / "ws") as mem:
