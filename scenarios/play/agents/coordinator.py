@@ -9,7 +9,7 @@ from scenarios.play.agents.part import Part, append_note
 
 _QUESTION = re.compile(
     (
-        r"^- \[blockers/[^\]]+\] (syn-[0-9-]+) .*\n +> Blocked: \S+ needs a decision on"
+        r"^- blockers/\S+ (syn-[0-9-]+) .*\n +> Blocked: \S+ needs a decision on"
         r" ([^\n.(]+[^\n.( ])"
     ),
     re.MULTILINE,
