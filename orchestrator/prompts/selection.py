@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from orchestrator.engines.protocol import Turn
@@ -240,20 +241,29 @@ def uses(
     wrote a name, figure or address that it has and the task has not; one that has none tells
     nothing.
     """
-    texts = [
-        text
-        for turn in turns
-        for text in (
+    texts = written(turns)
+    counts: dict[str, list[int]] = {}
+    for kind, text in shown:
+        names = own_names(text, task)
+        if names and kind != CRITICAL:
+            count = counts.setdefault(kind, [0, 0])
+            count[0] += any(name in texts for name in names)
+            count[1] += 1
+    return counts
+
+
+def written(turns: Iterable[Turn]) -> str:
+    """Return all that an agent wrote in its turns, to others or into the arguments of its calls."""
+    texts = (
+        (
             turn.text,
             *(json.dumps(call.arguments, ensure_ascii=False, default=str) for call in turn.calls),
         )
-    ]
-    written, specific_words = "\n".join(texts), specifics(task)
-    counts: dict[str, list[int]] = {}
-    for kind, text in shown:
-        own = {name for name in specifics(text) - specific_words if name not in task}
-        if own and kind != CRITICAL:
-            count = counts.setdefault(kind, [0, 0])
-            count[0] += any(name in written for name in own)
-            count[1] += 1
-    return counts
+        for turn in turns
+    )
+    return "\n".join(chain.from_iterable(texts))
+
+
+def own_names(text: str, besides: str) -> set[str]:
+    """Return the names, figures and addresses that one text has and another has not."""
+    return {name for name in specifics(text) - specifics(besides) if name not in besides}

@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from weakref import WeakValueDictionary
 
-from orchestrator.engines.protocol import Call
+from orchestrator.engines.protocol import Call, Turn
 from orchestrator.prompts import render
+from orchestrator.prompts.selection import own_names, written
 from orchestrator.run_store.store import RunStore
 from orchestrator.sessions.config import ToolResult
 from orchestrator.sessions.memory_thread import MemoryThread
@@ -131,7 +133,8 @@ class Sharing:
             if act.key in self._since_last_turn(session)
             else session.conversation.acts.get(act.key)
         )
-        failed = self._failed.get(act.key, 0)
+        failed, turns = self._failed.get(act.key, 0), session.conversation.turns
+        used = partial(_has_used, turns, act)
         while True:
             notification = self._notifications.setdefault(act.key, asyncio.Event())
             if self._failed.get(act.key, 0) > failed:
@@ -139,7 +142,7 @@ class Sharing:
                 return Look(files=None if act.paths else {}), waited
             try:
                 look: Look = await self.memory_thread(
-                    self.findings.begin, agent_memory, act, once, previous, longest
+                    self.findings.begin, agent_memory, act, once, previous, longest, used
                 )
             except SynapseError:
                 return Look(), waited  # the memory is not to be had: the tool is
@@ -241,6 +244,15 @@ class Sharing:
 def looks(session: Session) -> bool:
     """Return whether the memory is looked into before a run's calls, as its policy said."""
     return bool(session.first.get("acts", True))
+
+
+def _has_used(turns: Sequence[Turn], act: Act, entry: Entry) -> bool:
+    """Return whether an agent wrote, in its turns, a name or figure that an entry has and the call
+    has not.
+    """
+    names = own_names(entry.body, act.words)
+    texts = written(turns) if names else ""
+    return any(name in texts for name in names)
 
 
 def _about(act: Act, answer: str, *counts: str | bool) -> dict[str, object]:

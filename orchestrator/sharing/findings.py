@@ -80,10 +80,17 @@ class Findings:
     # -- before a call -----------------------------------------------------------------------------
 
     def begin(
-        self, agent_memory: AgentMemory, act: Act, once: str, previous: str | None, longest: float
+        self,
+        agent_memory: AgentMemory,
+        act: Act,
+        once: str,
+        previous: str | None,
+        longest: float,
+        used: Callable[[Entry], bool] = lambda entry: False,
     ) -> Look:
         """Look up an earlier result of an act; if there is none and no claim, claim the work.
-        `previous` is the id that this run was given last; it is not given again."""
+        `previous` is the id that this run was given last; neither that nor an entry whose value it
+        has `used` is given: who asks all the same does not believe it."""
         agent, now = self._agent(agent_memory), self.store.clock()
         results = [result for result in self._results(act, agent) if visible(result.entry, agent)]
         own = next((result for result in results if result.about["call"] == once), None)
@@ -95,9 +102,10 @@ class Findings:
         # what was said of a stale one is stale too
         newest = fresh or next(iter(results), None)
         entry = self._known_entry(agent, act, newest.entry if newest else None, now)
-        if entry is not None and previous != entry.id:
+        if entry is not None and previous != entry.id and not used(entry):
             return Look(_instead_of_call(entry, now), entry)
-        if entry is None and fresh is not None and previous != fresh.entry.id:
+        is_new = fresh is not None and previous != fresh.entry.id and not used(fresh.entry)
+        if entry is None and fresh is not None and is_new:
             text, tokens = (self._result_text(fresh, act, now), fresh.about.get("tokens", 0))
             return Look(text, fresh.entry, tokens=tokens)
         look = Look(stale=bool(results) and fresh is None, files=digests(act.paths))

@@ -315,6 +315,26 @@ def test_an_entry_that_has_what_a_call_asks_for_is_given(ground):
     assert digging.made == []
 
 
+@pytest.mark.parametrize("known", ["an entry", "a result"])
+@pytest.mark.parametrize(("wrote", "made"), [("570 was refused.", 1), ("57 was refused.", 0)])
+def test_who_used_a_value_and_asks_all_the_same_makes_the_call(ground, known, wrote, made):
+    """It was shown the value and does not believe it: told it again, it would lose a turn."""
+    value = FOUND.replace("57", "570")
+    digging = Digging(text=value)
+    here = ground(digging, digs(until=value))
+    if known == "an entry":
+        here.mem.as_agent("boss").append(value, "projects/web")
+    else:
+        crowd(here, ["eng-a"])
+    call = ("investigate", {"subject": SUBJECT})
+    here.supervisor.engines["scripted"].script = lambda seen: (
+        Move("done") if seen.turn else Move(wrote, (call,), takes=1.0)
+    )
+    (last,) = crowd(here, ["eng-b"])
+    assert digging.made.count(last.run) == made
+    assert shares(here, last) == {"made" if made else "given": 1}
+
+
 @pytest.mark.parametrize(
     ("author", "priority", "given"), [("eng-a", "important", "57"), ("boss", "info", "58")]
 )
