@@ -151,9 +151,16 @@ def wrong_words(path):
     yield from (riddle for riddle in RIDDLES if riddle in text)
 
 
+def place(path, word):
+    """Return the file and the first line that has a word, or a riddle in whole."""
+    lines = path.read_text(encoding="utf-8").lower().splitlines()
+    number = next((at for at, line in enumerate(lines, 1) if word.lower() in line), 1)
+    return f"{path.relative_to(ROOT)}:{number}: {word}"
+
+
 def test_pages_and_modules_keep_to_the_glossary():
-    found = {path: words for path in [*PAGES, *MODULES] if (words := [*wrong_words(path)])}
-    assert found == {}
+    paths = [*PAGES, *MODULES]
+    assert [place(path, word) for path in paths for word in wrong_words(path)] == []
 
 
 def test_a_wrong_word_is_found_in_each_kind_of_file(tmp_path, monkeypatch):
@@ -166,13 +173,13 @@ def test_a_wrong_word_is_found_in_each_kind_of_file(tmp_path, monkeypatch):
     }
     for name, text in wrong.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
-    found = {name: [*wrong_words(tmp_path / name)] for name in wrong}
-    assert found == {
-        "page.md": ["heirs"],
-        "name.py": ["desk"],
-        "docstring.py": ["bell"],
-        "riddle.py": ["nobody's word"],
-    }
+    paths = [tmp_path / name for name in wrong]
+    assert [place(path, word) for path in paths for word in wrong_words(path)] == [
+        "page.md:1: heirs",
+        "name.py:1: desk",
+        "docstring.py:2: bell",
+        "riddle.py:1: nobody's word",
+    ]
 
 
 @pytest.mark.parametrize("path", KEPT)
