@@ -5,7 +5,7 @@ bounds.
 from __future__ import annotations
 
 import os
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from orchestrator.reports.rows import Source
 from orchestrator.run_store.costs import budget_of
@@ -26,16 +26,6 @@ class Standing(NamedTuple):
     runs: int
     live: int
 
-    def json(self) -> dict[str, Any]:
-        return {
-            "scope": self.scope,
-            "limits": self.limits._asdict(),
-            "spent": self.spent._asdict(),
-            "reserved": self.reserved._asdict(),
-            "runs": self.runs,
-            "live": self.live,
-        }
-
 
 class Limited(NamedTuple):
     """The scopes that are counted today, and the bounds of each run and of each tree."""
@@ -45,15 +35,6 @@ class Limited(NamedTuple):
     departments: tuple[Standing, ...]
     run: Limits
     tree: Limits
-
-    def json(self) -> dict[str, Any]:
-        return {
-            "day": self.day.json(),
-            "workspace": self.workspace.json(),
-            "departments": [standing.json() for standing in self.departments],
-            "run": self.run._asdict(),
-            "tree": self.tree._asdict(),
-        }
 
 
 def limited(source: Source) -> Limited:

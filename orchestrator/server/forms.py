@@ -1,10 +1,45 @@
-"""The forms of the answers about runs, as the OpenAPI document describes them."""
+"""The forms of the answers about runs, as the OpenAPI document describes them. Those of values that
+are answered as they are follow from the values' own fields.
+"""
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+import typing
+from functools import cache, reduce
+from operator import or_
+from types import UnionType
+from typing import Any
 
+from pydantic import BaseModel, ConfigDict, create_model
+
+from orchestrator.reports.details import Account, Reading
+from orchestrator.reports.wakes import Wake
+from orchestrator.waiting.inbox import Item
 from synapse.server.routes.parameters import Body
+
+
+def shape(kind: Any) -> Any:
+    """Return a type as JSON has it: named tuples, at any depth, are objects."""
+    if hasattr(kind, "_fields"):
+        return _object(kind)
+    kinds = [shape(inner) for inner in typing.get_args(kind) if inner is not Ellipsis]
+    origin = typing.get_origin(kind)
+    if origin is UnionType:
+        return reduce(or_, kinds)
+    if origin is tuple:
+        return list[kinds[0]]  # type: ignore[valid-type]
+    return origin[tuple(kinds)] if origin else kind
+
+
+@cache
+def _object(kind: Any) -> Any:
+    return form(kind.__name__, kind.__doc__, **typing.get_type_hints(kind))
+
+
+def form(name: str, doc: str, /, **fields: Any) -> Any:
+    """Return the form of a JSON object."""
+    made: Any = {field: (shape(kind), ...) for field, kind in fields.items()}
+    return create_model(name, __doc__=doc, __module__=__name__, **made)
 
 
 class Run(BaseModel):
@@ -104,135 +139,12 @@ class Receipt(BaseModel):
     left_out: list[LeftOut]
 
 
-class Account(BaseModel):
-    """What the tokens of a run were for. `memory_cost` is an estimate: its share of the dollars."""
-
-    tokens: dict[str, int]
-    memory: int
-    memory_cost: float | None
-    again: int
-    cached: int
-    counting: str
-    shared: dict[str, int]
-    spared: int
-
-
-class Reading(BaseModel):
-    """Whom a result reached, how, in which run and when."""
-
-    who: str
-    how: str
-    run: str | None
-    at: int | None
-
-
-class Detail(BaseModel):
-    """A run with its steps, its receipt, its result, its children and who read its result."""
-
-    run: Run
-    steps: list[Step]
-    receipt: Receipt | None
-    account: Account
-    result: str
-    children: list[Run]
-    readings: list[Reading]
-    damaged: str
-
-
-class Sum(BaseModel):
-    """What a group of runs took."""
-
-    name: str
-    runs: int
-    done: int
-    blocked: int
-    failed: int
-    running: int
-    blockers: int | None
-    tokens: int
-    cost: float | None
-    overhead: float | None
-    spared: int
-    estimated: bool
-
-
-class Sums(BaseModel):
-    """The sums of the groups, and of all runs."""
-
-    by: str
-    groups: list[Sum]
-    all: Sum
-
-
 class Debts(BaseModel):
     """Results that cost turns and that nobody read, with what they cost together."""
 
     debts: list[Run]
     tokens: int
     cost: float | None
-
-
-class Wake(BaseModel):
-    """A critical entry on its way to an agent: microseconds from its receipt to each state."""
-
-    entry: str
-    agent: str
-    state: str
-    run: str | None
-    offered: int | None
-    rendered: int | None
-    acked: int | None
-    body: str
-
-
-class Wakes(BaseModel):
-    """The wakes of the newest entries first."""
-
-    wakes: list[Wake]
-
-
-class Standing(BaseModel):
-    """What was spent of a scope's limits; a limit that is null is none."""
-
-    scope: str
-    limits: dict[str, float | None]
-    spent: dict[str, float]
-    reserved: dict[str, float]
-    runs: int
-    live: int
-
-
-class Limited(BaseModel):
-    """Spend beside its limits, and the limits of each run and of each tree."""
-
-    day: Standing
-    workspace: Standing
-    departments: list[Standing]
-    run: dict[str, float | None]
-    tree: dict[str, float | None]
-
-
-class Waiting(BaseModel):
-    """Something that only a person can move: who asks for what since when, what its tree took so
-    far, and `line`, the command that moves it. `age` is in seconds, `cost` in dollars.
-    """
-
-    kind: str
-    who: str
-    text: str
-    at: str
-    age: int
-    line: str
-    run: str
-    entry: str
-    tokens: int
-    cost: float | None
-
-
-class Inbox(BaseModel):
-    """What waits for a person, the longest first."""
-
-    waiting: list[Waiting]
 
 
 class AnswerTo(Body):
@@ -267,3 +179,29 @@ class Stopped(BaseModel):
     stopped: str
     reason: str
     orphaned: bool
+
+
+Detail = form(
+    "Detail",
+    "A run with its steps, its receipt, its result, its children and who read its result.",
+    run=Run,
+    steps=list[Step],
+    receipt=Receipt | None,
+    account=form("Account", Account.__doc__ or "", **typing.get_type_hints(Account), spared=int),
+    result=str,
+    children=list[Run],
+    readings=list[Reading],
+    damaged=str,
+)
+Waiting = form(
+    "Waiting",
+    "Something that only a person can move. `age` is in seconds, `cost` in dollars, and `line` the"
+    " command that moves it.",
+    **{**typing.get_type_hints(Item), "at": str, "age": int},
+)
+Inbox = form(
+    "Inbox",
+    "What waits for a person, the longest first.",
+    waiting=list[Waiting],  # type: ignore[valid-type]
+)
+Wakes = form("Wakes", "The wakes of the newest entries first.", wakes=list[Wake])

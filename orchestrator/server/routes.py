@@ -10,9 +10,9 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Request, Response
 
 from orchestrator.reports.details import detail, receipt_json
-from orchestrator.reports.limits import limited
+from orchestrator.reports.limits import Limited, limited
 from orchestrator.reports.rows import find_run, find_runs, run_rows
-from orchestrator.reports.sums import sums
+from orchestrator.reports.sums import Sums, sums
 from orchestrator.reports.trees import trees
 from orchestrator.reports.unread import unread_runs
 from orchestrator.reports.wakes import find_wakes
@@ -106,7 +106,7 @@ def tree(request: Request, asked: Asked, run: Filter = None, limit: Limit = 10) 
     return conditional(request, form)
 
 
-@router.get("/stats", response_model=forms.Sums)
+@router.get("/stats", response_model=forms.shape(Sums))
 def stats(request: Request, asked: Asked, by: By = "department", since: Time = None) -> Response:
     """Return what the runs took, summed up; with `by=day` by the day that they began."""
     floor = parse_since(moment(since), asked.now()) or 0
@@ -140,7 +140,7 @@ def wakes(
     return conditional(request, {"wakes": rows})
 
 
-@router.get("/limits", response_model=forms.Limited)
+@router.get("/limits", response_model=forms.shape(Limited))
 def limits(request: Request, asked: Asked) -> Response:
     """Return the spend of today, of the workspace and of the departments, beside their limits."""
-    return conditional(request, limited(asked).json())
+    return conditional(request, fields(limited(asked)))
