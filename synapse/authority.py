@@ -7,6 +7,7 @@ reads or writes.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
+from operator import attrgetter
 
 from synapse.errors import Forbidden, InvalidEntry, NoKey
 from synapse.model import kinds
@@ -441,11 +442,13 @@ def _dispute(one: Entry, other: Entry) -> list[Effect]:
     return [Effect(one.seq, "disputed", other.seq), Effect(other.seq, "disputed", one.seq)]
 
 
+_texts_of = attrgetter(*TEXTS.values())
+
+
 def _check_texts(draft: Draft, body: str) -> None:
     """Refuse texts that cannot be stored, and a body that is too long."""
-    texts = [("body", body), *(("tag", tag) for tag in draft.tags)]
-    texts += [(name, getattr(draft, field)) for name, field in TEXTS.items()]
-    for name, text in texts:
+    tags = [("tag", tag) for tag in draft.tags]
+    for name, text in (("body", body), *tags, *zip(TEXTS, _texts_of(draft), strict=True)):
         if text and ("\0" in text or not text.isascii()):
             kinds.text(name, text)
     if len(body) > MAX_BODY // 4 and len(body.encode()) > MAX_BODY:
