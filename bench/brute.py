@@ -14,8 +14,6 @@ from typing import NamedTuple
 from synapse.model.entry import PRIORITIES, Entry
 
 K, LONG = 1.2, 64
-# so many of those with the word are scored, the weightiest, then the newest
-WEIGHED = 64
 SETTLED = 40  # so many of the best are put in order by authority too
 _WORD = re.compile("[0-9a-z]+")
 
@@ -33,24 +31,12 @@ class Score(NamedTuple):
         return -round(self.value, 9), self.priority, -self.authority
 
 
-def ranking(
-    everything: Iterable[Entry], seen: Container[int], word: str, newest: int | None = None
-) -> list[Score]:
-    """The entries with the word that may be seen, best first; of those only the newest where that
-    is said.
-    """
-    found = _holding(everything, seen, word)
-    found.sort(key=lambda entry: -entry.seq)
-    found = sorted(found[:newest], key=lambda entry: (PRIORITIES.index(entry.priority), -entry.seq))
-    scores = [_score(entry) for entry in found[:WEIGHED]]
+def ranking(everything: Iterable[Entry], seen: Container[int], word: str) -> list[Score]:
+    """The entries with the word that may be seen, best first."""
+    scores = [_score(entry) for entry in _holding(everything, seen, word)]
     scores.sort(key=lambda score: (*score.rank[:2], -score.seq))
     best = sorted(scores[:SETTLED], key=lambda score: (*score.rank, -score.seq))
     return best + scores[SETTLED:]
-
-
-def matches(everything: Iterable[Entry], seen: Container[int], word: str) -> int:
-    """How many entries hold the word that may be seen."""
-    return len(_holding(everything, seen, word))
 
 
 def _holding(everything: Iterable[Entry], seen: Container[int], word: str) -> list[Entry]:

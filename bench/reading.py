@@ -10,13 +10,12 @@ from typing import Any
 
 import synapse
 from bench import limits
-from bench.brute import differs, matches, ranking
+from bench.brute import differs, ranking
 from bench.child import told
 from bench.figures import Beside, Goal, Row, Timing, timed
 from bench.ground import Ground, team
 from bench.workload import PLANTED, READER, WRITERS, items
 from synapse.agent_memory import AgentMemory
-from synapse.index.full_text.search import RANKED
 
 SHAPES: dict[str, dict[str, Any]] = {
     "24 h, all priorities": {"since": "24h"},
@@ -118,26 +117,21 @@ def search(ground: Ground) -> Iterator[Row]:
         hits = agent_memory.search(word)
         found = timed(lambda: agent_memory.search(word), calls=100)  # noqa: B023
         ids = [hit.entry.id for hit in hits]
-        wrong = (
-            check(ground, word, ids, partial=hits.partial) if ground.size <= CHECKED_UP_TO else None
-        )
+        wrong = check(ground, word, ids) if ground.size <= CHECKED_UP_TO else None
         values = found.values() | {"wrong": float(wrong is not None)}
         most = WORD_GOALS.get(ground.size, {}).get(word)
         goals = (*((Goal("p50", most),) if most else ()), Goal("wrong", 0))
-        note = wrong or (f"the newest {RANKED} ranked" if hits.partial else "all ranked")
+        note = wrong or "all ranked"
         beside = limits.ranked(ground.root, word)
         yield Row(f"full text: a word in {share:.1%}", ground.size, values, beside, goals, note)
 
 
-def check(ground: Ground, word: str, ids: Sequence[str], *, partial: bool) -> str | None:
+def check(ground: Ground, word: str, ids: Sequence[str]) -> str | None:
     """What is wrong with these ten by the definition of the ranking, over what the reader may
     see.
     """
     seen = {entry.seq for entry in ground.reader.read()}
-    expected = ranking(ground.everything(), seen, word, RANKED if partial else None)
-    if partial and (count := matches(ground.everything(), seen, word)) < RANKED:
-        return f"partial, with only {count} matches"
-    return differs(ids, expected)
+    return differs(ids, ranking(ground.everything(), seen, word))
 
 
 def view(ground: Ground) -> Iterator[Row]:

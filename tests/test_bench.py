@@ -8,7 +8,7 @@ import pytest
 
 from bench import nights, perspective, plain, recall, spawning, trace
 from bench.__main__ import OPERATIONS, main
-from bench.brute import Score, differs, matches, ranking
+from bench.brute import Score, differs, ranking
 from bench.figures import Beside, Goal, Row, Timing
 from bench.ground import Ground
 from bench.reading import check
@@ -99,13 +99,12 @@ def test_the_workload_has_the_shape_that_it_says():
 
 def found(ground, word):
     hits = ground.reader.search(word)
-    assert not hits.partial
     return [hit.entry.id for hit in hits]
 
 
 @pytest.mark.parametrize("word", PLANTED)
 def test_the_ranking_is_the_one_by_definition(ground, word):
-    assert check(ground, word, found(ground, word), partial=False) is None
+    assert check(ground, word, found(ground, word)) is None
 
 
 @pytest.mark.parametrize(
@@ -118,15 +117,7 @@ def test_the_ranking_is_the_one_by_definition(ground, word):
     ],
 )
 def test_a_wrong_ranking_is_noticed(ground, spoil, told):
-    assert told in (
-        check(ground, "marmalade", spoil(found(ground, "marmalade")), partial=False) or ""
-    )
-
-
-def test_an_untrue_partial_is_noticed(ground):
-    assert "partial, with only" in (
-        check(ground, "quokka", found(ground, "quokka"), partial=True) or ""
-    )
+    assert told in (check(ground, "marmalade", spoil(found(ground, "marmalade"))) or "")
 
 
 def test_equal_scores_may_change_places():
@@ -135,13 +126,12 @@ def test_equal_scores_may_change_places():
     assert differs(["b", "c", "a"], scores) is not None
 
 
-def test_only_the_newest_are_ranked_where_that_is_said(ground):
+def test_all_that_hold_the_word_are_ranked(ground):
     everything = list(ground.everything())
     seen = {entry.seq for entry in everything}
-    newest = ranking(everything, seen, "heliotrope", 5)
     holding = sorted(entry.seq for entry in everything if "heliotrope" in entry.body)
-    assert sorted(score.seq for score in newest) == holding[-5:]
-    assert matches(everything, seen, "heliotrope") == len(holding)
+    ranked = ranking(everything, seen, "heliotrope")
+    assert sorted(score.seq for score in ranked) == holding
 
 
 def test_a_target_is_missed_by_value_and_by_ratio():

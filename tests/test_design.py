@@ -120,15 +120,7 @@ def test_every_module_has_its_place(path):
 
 def test_figures_are_the_programs():
     text = " ".join(DESIGN.read_text(encoding="utf-8").split())
-    assert (
-        f"ranks the newest {full_text.RANKED} matches; a question looks up its rarest words first, "
-        in text
-    )
-    assert (
-        f"{full_text.LOOKED_UP:,} entries in all, and weighs the best {full_text.SEEDS} of them"
-        in text
-    )
-    assert f"is counted up to {full_text.COUNTED:,} entries" in text
+    assert f"scores the best {full_text.SEEDS} of all that hold a word" in text
     assert f"Where more than {recall.FEW} entries hold the same" in text
     assert f"to hold {recall.NEAR} of what the best one does" in text
     assert f"at most {lock.PATIENCE:g} s" in text

@@ -252,7 +252,7 @@ def report(apart: Sequence[Answer], together: Sequence[Answer]) -> dict[str, Any
         "one_workspace": {
             **means(together),
             "milliseconds": _times(together),
-            "rarest first costs in R@10": round(deep - means(together)["R@10"], 4),
+            "weighing few costs in R@10": round(deep - means(together)["R@10"], 4),
         },
     }
 
@@ -306,9 +306,7 @@ def table(found: dict[str, Any]) -> str:
         )
     one = found["one_workspace"]
     lines.append(_row("all in one", [f"{one[name]:.3f}" for name in FIGURES]))
-    lines.append(
-        f"rarest words first costs {one['rarest first costs in R@10']:+.3f} in R@10, all in one"
-    )
+    lines.append(f"weighing few costs {one['weighing few costs in R@10']:+.3f} in R@10, all in one")
     for name, times in (("apart", found["milliseconds"]), ("in one", one["milliseconds"])):
         lines.append(f"a search, {name}: p50 {times['p50']:.1f} ms, p99 {times['p99']:.1f} ms")
     return "\n".join((*lines, *_unit_lines(found["units"])))

@@ -265,7 +265,9 @@ def _search_filters(args: Namespace) -> dict[str, Any]:
 def format_hits(hits: Hits) -> str:
     blocks = [f"{header(hit.entry)}\n{_format_excerpt(hit)}" for hit in hits]
     partial = (
-        f"; more match, these are the best of the newest {hits.ranked}" if hits.partial else ""
+        f"; more match, the {hits.ranked} with most of the words were weighed"
+        if hits.partial
+        else ""
     )
     return "\n\n".join([*blocks, f"-- {len(blocks)} found{partial}"])
 

@@ -26,6 +26,7 @@ from synapse.index.derive.progress import (
 )
 from synapse.index.derive.projector import BATCH, Projector, voids_of
 from synapse.index.names import Names
+from synapse.index.postings import Postings
 from synapse.index.snapshot import Snapshot
 from synapse.model import kinds
 from synapse.model.records import Lost, Record
@@ -178,14 +179,15 @@ class Index(TokenCounts):
         how far the index has come.
         """
         cursor, reached, current = self.cursor(), read_reached(self.db), self.current
-        names, entries, turn = current.names, current.entries, reached.turn
+        names, entries, postings = current.names, current.entries, current.postings
+        turn = reached.turn
         version = self.db.run("version").fetchone()
         if turn != current.turn:
-            entries = {}
+            entries, postings = {}, Postings()
             self.folders.clear()
         if turn != current.turn or version != names.version:
             names = Names(self.db, version)
-        self.current = Snapshot(self.db, names, cursor, mark, turn, entries)
+        self.current = Snapshot(self.db, names, cursor, mark, turn, entries, postings)
         return reached
 
     def rebuild(self, watch: Watch | None = None) -> int:

@@ -46,9 +46,6 @@ class Names:
         self.declared = Declared(db.run("agents").fetchall())
         # the authors whose names hold a word
         self.pieces: dict[str, frozenset[int]] = {}
-        # by size of the store: entries with a word
-        self.common: dict[tuple[int, str], int] = {}
-        self._rare: tuple[int, dict[str, int]] = (0, {})
         self._keys: Keys | None = None
         self._contained: bool | None = None
         self._reaches: dict[Agent | None, Reach] = {}
@@ -120,12 +117,6 @@ class Names:
         """Return the number of a namespace, -1 where nothing stands in it."""
         row = self.db.run("nid_of", {"name": name}).fetchone()
         return -1 if row is None else row[0]
-
-    def rare(self, size: int) -> dict[str, int]:
-        """Return what is known of how many entries hold a rare word, in a store of this size."""
-        if self._rare[0] != size:
-            self._rare = (size, {})
-        return self._rare[1]
 
     def weights(self, reach: Reach, prios: tuple[int, ...]) -> tuple[int, int, int]:
         """Return how many entries there are of these priorities, and in the agent's namespaces,

@@ -12,6 +12,7 @@ from itertools import product
 from synapse.index.database import Database
 from synapse.index.derive.entries import entry_from
 from synapse.index.names import EVERYONE, Declared, Names, Numbers, Reach
+from synapse.index.postings import Postings
 from synapse.model.agents import MAIL, Agent
 from synapse.model.entry import NEVER, RANK, Entry
 from synapse.system.typed import Any, NamedTuple
@@ -44,7 +45,7 @@ class Filter(NamedTuple):
 class Loaded:
     """What every answer needs: the file, the names, and the entries that were built."""
 
-    __slots__ = ("cursor", "db", "entries", "mark", "names", "turn")
+    __slots__ = ("cursor", "db", "entries", "mark", "names", "postings", "turn")
 
     def __init__(
         self,
@@ -54,6 +55,7 @@ class Loaded:
         mark: object = None,
         turn: int = -1,
         entries: dict[tuple[int, int], Entry] | None = None,
+        postings: Postings | None = None,
     ) -> None:
         self.db = db
         self.names = names
@@ -61,6 +63,7 @@ class Loaded:
         self.mark = mark
         self.turn = turn
         self.entries: dict[tuple[int, int], Entry] = {} if entries is None else entries
+        self.postings = postings or Postings()
 
     @property
     def declared(self) -> Declared:

@@ -347,38 +347,29 @@ e.hidden <= 4611686018427387904
 -- fragment: found
 e.hidden <= :now and e.expires > :now and (e.archived = 0 or e.kind = 1)
 
--- name: search
-select e.seq, e.prio from words cross join entries e on e.seq = words.rowid
-where words match :word and {found} and {seen}
-order by words.rowid desc limit :limit
-
--- name: search_archived
-select e.seq, e.prio from words cross join entries e on e.seq = words.rowid
-where words match :word and e.archived = 1 and {untainted} and {seen}
-order by words.rowid desc limit :limit
-
--- name: search_within
-select e.seq, e.prio from words cross join entries e on e.seq = words.rowid
-where words match :word and words.rowid > :floor and words.rowid <= :ceiling and {wanted} and {seen}
-order by words.rowid desc limit :limit
-
 -- name: search_author
 select e.seq from entries e indexed by entries_author
 where e.aid in ({aids}) and e.seq > :floor and e.seq <= :ceiling and {wanted} and {seen}
 order by e.seq desc limit :limit
 
 -- name: search_rows
-select e.seq, e.rec, e.rev, e.aid, e.at, e.prio from json_each(:seqs) j cross join entries e on e.seq = j.value
-where e.seq > :floor and e.seq <= :ceiling and {wanted} and {seen}
+select e.seq, e.rec, e.rev, e.aid, e.at, e.prio, e.kind, e.seq > :floor and e.seq <= :ceiling and {wanted}
+from json_each(:seqs) j cross join entries e on e.seq = j.value where {standing} and {seen}
 
 -- name: search_together
 select e.seq, e.rec, e.rev from words cross join entries e on e.seq = words.rowid
 where words match :words and words.rowid <= :cursor and {live} and {seen}
 order by words.rowid desc limit :limit
 
--- name: word_count
-select count(*), min(rowid) from (
-  select rowid from words where words match :word and rowid <= :last order by rowid desc limit :limit)
+-- name: holding
+select rowid from words where words match :word and rowid > :floor
+
+-- name: long_since
+select seq, words from long where seq > :floor
+
+-- name: weighed_since
+select seq, prio from entries indexed by entries_weighty where seq > :floor and prio < 2
+union all select e.seq, e.prio from entries_before b join entries e on e.seq = b.seq where b.record > :floor
 
 -- name: lengths
 select l.seq, l.words from json_each(:seqs) j cross join long l on l.seq = j.value

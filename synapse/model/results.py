@@ -124,8 +124,9 @@ class Hit(NamedTuple):
 
 
 class Hits(Sequence[Hit]):
-    """The hits of a search, best first. `partial`: more entries match than are ranked, and these
-    are the best of the newest `ranked` ones. `note` says what was not searched, and why."""
+    """The hits of a search, best first. `partial`: more entries match than the `ranked` ones that
+    were weighed one by one, which hold most of the words. `note` says what was not searched, and
+    why."""
 
     __slots__ = ("hits", "note", "partial", "ranked")
 

@@ -143,7 +143,8 @@ class Hit(Entry):
 
 
 class Hits(Shape):
-    """What answers a query best. `partial`: more match than were ranked."""
+    """What answers a query best. `partial`: more match than the `ranked` ones
+    that were weighed one by one."""
 
     entries: list[Hit]
     partial: bool

@@ -108,9 +108,7 @@ def questions(snap: Snapshot, text: str) -> list[Question]:
     of, result = snap.cursor, []
     least = LEAST * math.log(max(of, 2))
     for clause in clauses(_ID.sub(" ", text)):
-        weights = {
-            terms.form(word): rarity(counted(snap, word, of), of) for word in telling(clause)
-        }
+        weights = {terms.form(word): rarity(counted(snap, word), of) for word in telling(clause)}
         question = Question(clause, weights, least, names(clause))
         if question.is_answered(question.total):
             result.append(question)

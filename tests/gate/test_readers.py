@@ -85,8 +85,7 @@ GATED = {
     **dict.fromkeys(
         "history threads_active threads_any thread_rows"
         " page_all page_paged page_weighty page_critical page_filtered lane count"
-        " count_since peers search"
-        " search_archived search_within search_together search_author search_rows"
+        " count_since peers search_together search_author search_rows"
         " past_page past_peers".split(),
         SEEN,
     ),
@@ -150,10 +149,10 @@ UNGATED = {
         ).split(),
         NUMBER,
     ),
-    **dict.fromkeys(("word_count", "last_entry", "lengths", "ceiling_of"), NUMBER),
-    "around": (
-        "places in a thread; what is asked there passes `search_rows`, and its words came"
-        " from `search`"
+    **dict.fromkeys(("last_entry", "lengths", "ceiling_of"), NUMBER),
+    **dict.fromkeys(
+        ("holding", "long_since", "weighed_since", "around"),
+        "places of entries: of those that pass `search_rows`, and of no others, anything is said",
     ),
     **dict.fromkeys(
         "tainted_by by_author exposed shown_to run_edges blockers run runs runs_by_state runs_by_root runs_by_parent deliveries"

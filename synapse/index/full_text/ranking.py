@@ -9,7 +9,6 @@ which of them it holds.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import pairwise
@@ -25,6 +24,7 @@ LONG = 64  # words; a text twice as long says any word more cheaply
 SCALE = 2_000  # what an entry says itself, as a whole number
 MOST = 3  # of that, what it and all that stands beside it add up to
 REACH = len(BEFORE)  # neighbours that count, on either side
+NOBODY = (0, 0, 0, 0)
 
 
 def rarity(count: int, of: int) -> float:
@@ -44,45 +44,23 @@ class Threads:
         self.before.update(zip(stretch[1:], stretch, strict=False))
         self.after.update(pairwise(stretch))
 
+    def seqs(self) -> set[int]:
+        """Return all of whom was told."""
+        return self.before.keys() | self.after.keys()
+
     def near(self, seq: int) -> tuple[int, int, int, int]:
         """Return the two before it and the two after it, the nearer first."""
         before, after = self.before.get(seq, 0), self.after.get(seq, 0)
         return before, self.before.get(before, 0), after, self.after.get(after, 0)
 
 
-def seeds(
-    masks: Mapping[int, int], prios: Mapping[int, int], rarities: Sequence[float], limit: int
-) -> list[int]:
-    """Return the entries whose own words are the rarest, of equals the weightiest, then the
-    newest.
-    """
-    groups: defaultdict[int, list[int]] = defaultdict(list)
-    for seq, mask in masks.items():
-        groups[mask].append(seq)
-    worth = {
-        mask: sum(rare for bit, rare in enumerate(rarities) if mask >> bit & 1) for mask in groups
-    }
-    chosen: list[int] = []
-    for mask in sorted(groups, key=worth.__getitem__, reverse=True):
-        equals, room = groups[mask], limit - len(chosen)
-        chosen += equals if len(equals) <= room else _weightiest(equals, prios, room)
-        if len(chosen) >= limit:
-            break
-    return chosen
+def says(length: int) -> float:
+    """Return what a text of so many words says of a word, where a short one says all of it."""
+    return (K + 1) / (1 + K / _share(length))
 
 
-def _weightiest(seqs: Sequence[int], prios: Mapping[int, int], room: int) -> list[int]:
-    """Return so many of these, the weightiest, of these the newest. They come newest first as a
-    rule, which makes the sorting of each priority one look at it.
-    """
-    by_priority: tuple[list[int], ...] = ([], [], [])
-    for seq in seqs:
-        by_priority[prios.get(seq, 0)].append(seq)
-    chosen: list[int] = []
-    for equals in by_priority:
-        equals.sort(reverse=True)
-        chosen += equals[: room - len(chosen)]
-    return chosen
+def _share(length: int) -> float:
+    return 1 / (1 + math.log2(length / LONG) / 2) if length > LONG else 1.0
 
 
 @cache
@@ -105,9 +83,25 @@ class Scores:
         self.rarities = rarities
         self.table = _table().__getitem__
         self.said = _Said(masks, lengths)
+        self.owns: dict[tuple[int, float], float] = {}
+
+    def own(self, seq: int) -> float:
+        """Return the score of an entry by what it says itself."""
+        said = self.said[seq]
+        own = self.owns.get(said)
+        if own is None:
+            own = self.owns[said] = self._worth(said[0] * int(said[1] * SCALE))
+        return own
+
+    def _worth(self, total: int) -> float:
+        often = memoryview(total.to_bytes(2 * len(self.rarities), byteorder)).cast("H")
+        worth: float = sum(map(mul, self.rarities, map(self.table, often)))
+        return worth
 
     def of(self, seq: int, near: tuple[int, int, int, int], about: int) -> float:
         """Return the score of an entry beside these, that is about these words beside its text."""
+        if near == NOBODY and not about:
+            return self.own(seq)
         said = self.said
         one, two, three, four = near
         words, own = said[seq]
@@ -125,9 +119,7 @@ class Scores:
         )
         if about:
             total += _lanes(about) * int(own * SCALE * ABOUT)
-        often = memoryview(total.to_bytes(2 * len(self.rarities), byteorder)).cast("H")
-        score: float = sum(map(mul, self.rarities, map(self.table, often)))
-        return score
+        return self._worth(total)
 
 
 class _Said(dict[int, tuple[int, float]]):
@@ -139,8 +131,7 @@ class _Said(dict[int, tuple[int, float]]):
         self[0] = 0, 0.0
 
     def __missing__(self, seq: int) -> tuple[int, float]:
-        length = self.lengths.get(seq, 0)
-        share = 1 / (1 + math.log2(length / LONG) / 2) if length > LONG else 1.0
+        share = _share(self.lengths.get(seq, 0))
         said = self[seq] = _lanes(self.masks.get(seq, 0)), share
         return said
 

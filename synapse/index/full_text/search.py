@@ -1,27 +1,24 @@
 """Full text: SQLite's FTS5, filled in batches outside the append, ranked over what the reader may
 see.
 
-The index holds which entries say a word; `ranking` says what that is worth. Of each question the
-rarest words are looked up first, in the newest entries that hold them, up to a number that does not
-grow with the store.
+The index holds which entries say a word; `postings` finds those of all that say most of a question,
+`ranking` scores these and what stands beside them.
 """
 
 from __future__ import annotations
 
 import json
-import sqlite3
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from itertools import combinations
 
-from synapse.errors import StoreError
 from synapse.index.database import Database
 from synapse.index.full_text import terms
 from synapse.index.full_text.mentions import Days, by_piece, named
-from synapse.index.full_text.ranking import LONG, REACH, Scores, Threads, rarity, seeds
+from synapse.index.full_text.ranking import LONG, REACH, Scores, Threads, rarity, says
 from synapse.index.names import Numbers, Reach
 from synapse.index.pages import Filter, priority_numbers
+from synapse.index.postings import best, bits, newest, run, scaled, total
 from synapse.index.snapshot import Snapshot
 from synapse.model import kinds
 from synapse.model.agents import Agent
@@ -29,48 +26,29 @@ from synapse.model.entry import SEALED, Entry
 from synapse.model.results import Hit, Hits
 from synapse.system.typed import Any, NamedTuple
 
-# of the entries with a word that is looked for alone, so many of the newest
-RANKED = 200
-# of those with any word of a question, so many for all its words together
-LOOKED_UP = 1_000
-# of the rarest words that there was no room for, those that are looked up by twos, and how many
-PAIRED = 4
-TOGETHER = 64
-# how far a word is counted; beyond, it is taken to be as common as among the newest
-COUNTED = 10_000
 SETTLED = 40  # of those of one rank, so many are put in order by authority
-SEEDS = 48  # of the entries found, those that are scored
-BESIDE = 3  # of these one in so many, the best, with their neighbours in the thread
-COMMON = 1_000  # a word in so many entries is common, and is not counted again
-STEP = 4_096  # until so many have come, or a quarter as many as there are
-KEPT = 8_192  # words whose counts are kept
+SEEDS = 32  # of the entries found, those that are scored
+BESIDE = 2  # of these one in so many, the best, with their neighbours in the thread
+FINE = 511  # what the words of a question weigh together, as a whole number
+SHARES = 15  # what a short text says, as a whole number
 BATCH = 5_000
 EXCERPT = 160  # characters
+MESSAGE = kinds.NUMBER[kinds.MESSAGE]
 
 
-class Word(NamedTuple):
-    """A word of a question, and in how many entries it stands."""
-
-    text: str
-    entries: int
-
-
-class Found(NamedTuple):
-    """What the words led to: a mask of words for each entry; for each of those that the filter lets
-    through, and their priorities; and whether there may be more.
-    """
-
-    words: Sequence[Word]
-    masks: dict[int, int]
-    wanted: dict[int, int]
-    prios: dict[int, int]
-    partial: bool
-
-
-# What an entry is weighed by: seq, rec, rev, the author's number, when it came, priority.
-Row = tuple[int, int, int, int, int, int]
+# An entry that may be an answer: seq, rec, rev, the author's number, when it came, priority, kind,
+# and whether the filter lets it through.
+Row = tuple[int, int, int, int, int, int, int, int]
 # Score, negated, priority, seq, negated, and row: sorted, the best come first.
 Ranked = tuple[float, int, int, Row]
+
+
+class Term(NamedTuple):
+    """A word of a question, how much it tells, and which entries hold it, as bits of a number."""
+
+    text: str
+    rarity: float
+    entries: int
 
 
 def fill(db: Database, floor: int, end: int) -> int:
@@ -101,20 +79,12 @@ def _label(fields: dict[str, Any]) -> str:
     return " ".join((*fields.get("tags", ()), fields.get("topic") or "", namespace, *own))
 
 
-def _mark(masks: dict[int, int], rows: Iterable[tuple[int, int]], bits: int) -> None:
-    mask_of = masks.get
-    for seq, _ in rows:
-        masks[seq] = mask_of(seq, 0) | bits
-
-
 class Search:
     """One question of one reader, with what every statement of it is filled with."""
 
     def __init__(self, snap: Snapshot, agent: Agent | None, wanted: Filter, now: int) -> None:
         self.snap, self.db, self.now = snap, snap.db, now
         self.reach = snap.names.reach(agent)
-        self.narrow = wanted != Filter(archived=wanted.archived, limit=wanted.limit)
-        self.plainly = "search_archived" if wanted.archived else "search"
         within, author = wanted.namespaces, wanted.author
         self.values: dict[str, Any] = {
             "now": now,
@@ -135,95 +105,57 @@ class Search:
             "kinds": tuple(kinds.NUMBER[kind] for kind in asked_kinds),
         }
 
-    def words(self, text: str) -> list[Word]:
+    def words(self, text: str) -> list[Term]:
         """Return the words of a question, the rarest first."""
-        texts = terms.sought(text)
-        if len(texts) == 1:  # there is nothing to compare it with
-            return [Word(texts[0], 1)]
-        return sorted(
-            (Word(term, self._count(term)) for term in texts), key=lambda term: term.entries
-        )
+        postings, texts = self.snap.postings, terms.sought(text)
+        pairs = [(text, postings.holding(self.db, text, self.end)) for text in texts]
+        size = self.db.run("last_entry").fetchone()[0] or 0
+        if len(pairs) == 1:  # there is nothing to compare it with
+            return [Term(texts[0], rarity(1, 1), pairs[0][1])]
+        result = [Term(text, rarity(entries.bit_count(), size), entries) for text, entries in pairs]
+        return sorted(result, key=lambda term: -term.rarity)
 
     @cached_property
-    def size(self) -> int:
-        row = self.db.run("last_entry").fetchone()
-        return row[0] or 0
+    def end(self) -> int:
+        """Return the last record that the index of words goes up to."""
+        return int(self.db.meta("words") or 0)
 
-    def _count(self, word: str) -> int:
-        """Return how many entries hold a word. Of a common one that is as it was when the store
-        last had a round size, the same for whoever asks: it hardly changes, and is counted once.
-        The count of a rare one is kept until an entry comes.
+    def sums(self, query_terms: Sequence[Term]) -> list[int]:
+        """Return what each entry says of these words, by its length, and its priority after that:
+        so much in whole numbers as tells which entries to score.
         """
-        most = min(STEP, max(1, self.size // 4))
-        end = self.size - self.size % (1 << most.bit_length() - 1)  # a power of two
-        common = self.snap.names.common
-        if (end, word) in common:
-            return common[end, word]
-        rare = self.snap.names.rare(self.size)
-        if word in rare:
-            return rare[word]
-        few = self._counted(word, self.size, COMMON)[0]
-        if few < COMMON:
-            if len(rare) >= KEPT:
-                rare.clear()
-            rare[word] = few
-            return few
-        count, oldest = self._counted(word, end, COUNTED)
-        if count < COMMON:
-            return self._counted(word, self.size, COUNTED)[0]
-        if count == COUNTED:
-            count = count * end // (end - oldest + 1)
-        if len(common) >= KEPT:
-            common.clear()
-        common[end, word] = count
-        return count
+        whole = FINE / sum(term.rarity for term in query_terms)
+        planes = total((round(term.rarity * whole), term.entries) for term in query_terms)
+        long = self.snap.postings.lengths(self.db, self.end)
+        if long:
+            short = (1 << self.end + 1) - 1
+            for _, entries in long:
+                short ^= entries
+            shares = [(round(SHARES * says(length)), entries) for length, entries in long]
+            planes = scaled(planes, [(SHARES, short), *shares])
+        return [*self.snap.postings.priorities(self.db, self.end), *planes]
 
-    def _counted(self, word: str, last: int, limit: int) -> tuple[int, int]:
-        """Return how many of the entries up to one hold a word, counted so far, and the oldest of
-        those.
+    def gather(self, query_terms: Sequence[Term], most: int) -> list[Row]:
+        """Return the entries that say most of these words, that the reader may see, until so many
+        of them are let through by the filter. Those that are among the first in any case come
+        first.
         """
-        values = {"word": f'"{word}"', "limit": limit, "last": last}
-        rows = _run(self.db, "word_count", values, {})
-        return rows[0] if rows else (0, 0)
-
-    def look_up(self, words: Sequence[Word], limit: int) -> Found:
-        """Return who says the words: the newest of each, the rarest words first, until there are
-        enough. Where that leaves out some of the rarest words, those who say two of them together
-        are looked up too, however old they are.
-        """
-        masks: dict[int, int] = {}
-        filtered: dict[int, int] = {}
-        prios: dict[int, int] = {}
-        room = limit
-        cut: list[int] = []
-        positions = [position for position, term in enumerate(words) if term.entries]
-        for position in positions:
-            expression, most, rows = f'"{words[position].text}"', max(room, 0), []
-            if most:
-                rows = self._saying(self.plainly, expression, most)
-                room -= len(rows)
-                _mark(masks, rows, 1 << position)
-            if len(rows) == most:
-                cut.append(position)
-            if self.narrow:
-                rows = self._saying("search_within", expression, limit)
-                _mark(filtered, rows, 1 << position)
-            prios.update(rows)
-        for pair in combinations(cut[:PAIRED], 2):
-            expression = " ".join(f'"{words[position].text}"' for position in pair)
-            bits = 1 << pair[0] | 1 << pair[1]
-            rows = self._saying(self.plainly, expression, TOGETHER)
-            _mark(masks, rows, bits)
-            if self.narrow:
-                rows = self._saying("search_within", expression, TOGETHER)
-                _mark(filtered, rows, bits)
-            prios.update(rows)
-        return Found(words, masks, filtered if self.narrow else masks, prios, room <= 0)
-
-    def _saying(self, name: str, said: str, limit: int) -> list[tuple[int, int]]:
-        """Return the newest entries with these words, and their priorities."""
-        values = {**self.values, "word": said, "limit": limit}
-        return _run(self.db, name, values, self.lists)
+        query_terms = [term for term in query_terms if term.entries]
+        planes, among = self.sums(query_terms) if query_terms else [], 0
+        for term in query_terms:
+            among |= term.entries
+        rows: list[Row] = []
+        count, missing = most, most
+        while among and missing > 0:
+            chosen, equals = best(planes, among, count)
+            seqs = newest(chosen, count)
+            seqs += newest(equals, count - len(seqs))
+            further = self.rows(seqs)
+            missing -= sum(row[-1] for row in further)
+            rows += further
+            among ^= bits(seqs)
+            count *= 2
+        return rows
 
     def by(self, aids: Iterable[int], limit: int) -> list[int]:
         """Return the newest entries of these authors."""
@@ -233,7 +165,7 @@ class Search:
         ]
 
     def rows(self, seqs: Iterable[int]) -> list[Row]:
-        """Return those of these entries that the reader may see and the filter lets through."""
+        """Return those of these entries that the reader may see."""
         values = {**self.values, "seqs": _listed(seqs)}
         return self.db.run("search_rows", values, **self.lists).fetchall()
 
@@ -241,8 +173,11 @@ class Search:
         """Return the lengths of those of these that are long, in words."""
         return dict(self.db.run("lengths", {"seqs": _listed(seqs)}).fetchall())
 
-    def around(self, threads: Threads, seqs: Sequence[int], reach: int) -> None:
+    def around(self, threads: Threads, rows: Sequence[Row], reach: int) -> None:
         """Tell who stands beside these in their threads, so many before and after each."""
+        seqs = [row[0] for row in rows if row[6] == MESSAGE]
+        if not seqs:
+            return
         values = {"reach": reach, "seqs": _listed(seqs)}
         for before, after in self.db.run("around", values):
             stretch = f"{before},{after}" if after else before
@@ -254,51 +189,77 @@ def search(
 ) -> Hits:
     """Return the entries that answer best, of equals the weightiest, then the newest."""
     query = Search(snap, agent, wanted, now)
-    query_words = query.words(text)
-    if not query_words or not limit:
+    query_terms = query.words(text)
+    if not query_terms or not limit:
         return Hits(())
-    matches = query.look_up(
-        query_words, max(LOOKED_UP if len(query_words) > 1 else RANKED, 2 * limit)
-    )
-    ranked = _ranked(query, matches, max(SEEDS, 2 * limit))
+    most = max(SEEDS, 2 * limit)
+    rows = query.gather(query_terms, most)
+    ranked = _ranked(query, query_terms, rows, most)
     best = _settled(query, _contenders(ranked, limit))[:limit]
-    plain = frozenset(term.text for term in query_words)
+    plain = frozenset(term.text for term in query_terms)
     hits = (Hit(entry, score, *excerpt(_words_of(entry), plain)) for score, entry in best)
-    return Hits(
-        tuple(hits), matches.partial, len(ranked) if len(query_words) == 1 else len(matches.wanted)
-    )
+    passing = sum(row[-1] for row in rows)
+    return Hits(tuple(hits), passing >= most, passing)
 
 
-def _ranked(query: Search, matches: Found, limit: int) -> list[Ranked]:
-    """Return all that may be seen of what the words led to and what stands beside it, the best
-    first.
-    """
-    texts = [term.text for term in matches.words]
-    size = query.size if len(matches.words) > 1 else 1
-    rarities = [rarity(term.entries, size) for term in matches.words]
+def _ranked(
+    query: Search, query_terms: Sequence[Term], rows: Sequence[Row], most: int
+) -> list[Ranked]:
+    """Return what the words found and what stands beside it, the best first."""
+    texts = [term.text for term in query_terms]
+    masks, lengths = dict[int, int](), dict[int, int]()
+    scores = Scores([term.rarity for term in query_terms], masks, lengths)
+
+    def learn(seqs: Sequence[int]) -> None:
+        masks.update(_masks(query_terms, seqs))
+        lengths.update(query.lengths(seqs))
+
+    def own(row: Row) -> tuple[float, int, int]:
+        return -scores.own(row[0]), row[5], -row[0]
+
+    learn([row[0] for row in rows])
+    chosen = sorted((row for row in rows if row[-1]), key=own)[:most]
+    context = sorted(rows[:most], key=own)  # also of what the filter leaves out
+    by_seq = {row[0]: row for row in rows}
+    threads, near = Threads(), {row[0] for row in chosen}
+    if len(query_terms) > 1:  # who looks for one word wants that word itself
+        first = context[: most // BESIDE]
+        query.around(threads, first, 2 * REACH)
+        query.around(threads, context[len(first) :], REACH)
+        near.update(seq for row in first for seq in threads.near(row[0]))
     names = query.snap.names
     names.pieces = names.pieces or by_piece(query.db.run("authors"))
     authors, days = named(texts, names.pieces), Days(texts, query.now)
-    chosen = seeds(matches.wanted, matches.prios, rarities, limit)
-    context = seeds(matches.masks, {}, rarities, limit) if query.narrow else chosen
-    threads, best = Threads(), context[: limit // BESIDE]
-    if len(texts) > 1:  # who looks for one word wants that word itself
-        query.around(threads, best, 2 * REACH)
-        query.around(threads, context[len(best) :], REACH)
-    near = {neighbour for seq in best for neighbour in threads.near(seq) if neighbour}
-    if authors and len(chosen) < limit:
-        near.update(query.by(authors, limit))
-    rows = query.rows(near.union(chosen))
-    saying = matches.masks.keys() & threads.before.keys() | threads.after.keys()
-    lengths = query.lengths(saying.union(row[0] for row in rows))
-    scores, ranked = Scores(rarities, matches.masks, lengths), []
-    for row in rows:
-        seq, _, _, aid, at, prio = row
-        about = authors.get(aid, 0) | days.bits(at)
-        score = scores.of(seq, threads.near(seq), about)
-        ranked.append((-round(score, 9), prio, -seq, row))
+    if authors and len(chosen) < most:
+        near.update(query.by(authors, most))
+    neighbours = query.rows((near | threads.seqs()) - by_seq.keys())
+    if neighbours:
+        by_seq.update((row[0], row) for row in neighbours)
+        learn([row[0] for row in neighbours])
+    ranked = []
+    for seq in near & by_seq.keys():
+        row = by_seq[seq]
+        if row[-1]:
+            about = authors.get(row[3], 0) | days.bits(row[4])
+            score = scores.of(seq, threads.near(seq), about)
+            ranked.append((-round(score, 9), row[5], -seq, row))
     ranked.sort()
     return ranked
+
+
+def _masks(query_terms: Sequence[Term], seqs: Sequence[int]) -> dict[int, int]:
+    """Return which of the words each of these entries says, a bit for each."""
+    masks = dict.fromkeys(seqs, 0)
+    size = (max(seqs, default=0) >> 3) + 1
+    for position, term in enumerate(query_terms):
+        raw, bit = (
+            term.entries.to_bytes(max(size, term.entries.bit_length() + 7 >> 3), "little"),
+            1 << position,
+        )
+        for seq in seqs:
+            if raw[seq >> 3] >> (seq & 7) & 1:
+                masks[seq] |= bit
+    return masks
 
 
 def _contenders(ranked: Sequence[Ranked], limit: int) -> Sequence[Ranked]:
@@ -333,7 +294,7 @@ def together(
     phrase = " ".join(f'"{term}"' for term in words)
     values = {"words": phrase, "now": now, "me": reach.me, "cursor": cursor, "limit": limit}
     lists = {"nids": reach.nids, "audiences": reach.audiences}
-    return _run(snap.db, "search_together", values, lists) if phrase else []
+    return run(snap.db, "search_together", values, **lists) if phrase else []
 
 
 def holding(snap: Snapshot, agent: Agent | None, text: str, now: int, limit: int) -> list[Entry]:
@@ -343,25 +304,15 @@ def holding(snap: Snapshot, agent: Agent | None, text: str, now: int, limit: int
     return snap.load(rows, now, reach)
 
 
-def counted(snap: Snapshot, word: str, cursor: int) -> int:
-    """Return how many entries up to a cursor hold a word, counted up to `COMMON`."""
-    values = {"word": f'"{word}"', "limit": COMMON, "last": cursor}
-    rows = _run(snap.db, "word_count", values, {})
-    return int(rows[0][0]) if rows else 0
+def counted(snap: Snapshot, word: str) -> int:
+    """Return how many entries hold a word."""
+    end = int(snap.db.meta("words") or 0)
+    return snap.postings.holding(snap.db, word, end).bit_count()
 
 
 def _listed(seqs: Iterable[int]) -> str:
     """Return numbers as a value, so that the statement which they are in is prepared once."""
     return str(list(seqs))
-
-
-def _run(db: Database, name: str, values: dict[str, Any], lists: dict[str, Any]) -> list[Any]:
-    try:
-        return db.run(name, values, **lists).fetchall()
-    except StoreError as error:
-        if isinstance(error.__cause__, sqlite3.OperationalError) and "fts5" in str(error):
-            return []  # the tokenizer makes several words of it, or none
-        raise
 
 
 def _words_of(entry: Entry) -> str:

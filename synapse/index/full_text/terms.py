@@ -82,7 +82,7 @@ def places(text: str, words: frozenset[str]) -> list[tuple[int, int]]:
     low = text.lower().replace("ё", "е")
     if len(low) != len(text):  # a letter whose small form is two
         low = "".join(letter.lower()[0] for letter in text).replace("ё", "е")
-    forms = frozenset(map(form, words))
+    forms = _forms_of(words)
     spans: set[tuple[int, int]] = set()
     for start in forms:
         place = low.find(start)
@@ -93,6 +93,11 @@ def places(text: str, words: frozenset[str]) -> list[tuple[int, int]]:
                 spans.add((place, end))
             place = low.find(start, end)
     return sorted(spans)
+
+
+@lru_cache(64)
+def _forms_of(words: frozenset[str]) -> frozenset[str]:
+    return frozenset(map(form, words))
 
 
 def form(word: str) -> str:

@@ -53,4 +53,5 @@ def among(
     """Return those of these entries that the agent may see and the filter lets through, each as
     seq, rec and rev.
     """
-    return {row[0]: row[:3] for row in Search(snap, agent, wanted, now).rows(seqs)}
+    rows = Search(snap, agent, wanted, now).rows(seqs)
+    return {row[0]: row[:3] for row in rows if row[-1]}

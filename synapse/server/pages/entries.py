@@ -110,7 +110,7 @@ def _search(
     hits_here = hits[(number - 1) * PAGE : number * PAGE]
     note = hits.note
     if hits.partial:
-        note = f"more match; these are the best of the newest {hits.ranked:,}. {note}"
+        note = f"more match; the {hits.ranked:,} with most of the words were weighed. {note}"
     rows = [(hit.entry, _excerpt(hit)) for hit in hits_here]
     return Found(rows, None, len(hits) > number * PAGE, note.strip())
 

@@ -164,7 +164,7 @@ def test_figures_fall_when_nothing_is_found():
     assert found["by_category"]["multi-hop"]["R@10"] == 0.0
     low, high = found["intervals"]["R@10"]
     assert low <= 0.25 <= high
-    assert found["one_workspace"]["rarest first costs in R@10"] == 0.5
+    assert found["one_workspace"]["weighing few costs in R@10"] == 0.5
     assert found["units"]["all questions"]["session any@10"] == 0.25
     assert found["milliseconds"]["p99"] == 4.0
 

@@ -2,9 +2,7 @@
 
 import pytest
 
-from synapse.index.full_text.ranking import LONG, Scores, Threads, rarity, seeds
-
-NOBODY = (0, 0, 0, 0)
+from synapse.index.full_text.ranking import LONG, NOBODY, Scores, Threads, rarity, says
 
 
 def threads(*stretches):
@@ -77,15 +75,6 @@ def test_stretches_of_a_thread_make_one_row():
 
 
 @pytest.mark.parametrize(
-    ("limit", "expected"), [(1, [4]), (2, [4, 2]), (3, [4, 2, 3]), (9, [4, 1, 2, 3, 5])]
-)
-def test_seeds_are_the_rarest_then_the_weightiest_then_the_newest(limit, expected):
-    masks, prios = {1: 1, 2: 1, 3: 1, 4: 2, 5: 0}, {2: 0, 1: 2, 3: 2, 4: 2, 5: 0}
-    found = seeds(masks, prios, (1.0, 5.0), limit)
-    assert sorted(found) == sorted(expected) if limit == 9 else found == expected
-
-
-@pytest.mark.parametrize(
     ("count", "of", "told"),
     [(0, 0, 0.693147), (1, 100, 4.209655), (50, 100, 0.693147), (7, 3, 0.064539)],
 )
@@ -109,12 +98,9 @@ def test_a_score_is_saturated_by_saying_it_again():
     assert scores.of(4, (5, 0, 0, 0), 0) == pytest.approx(0.5 * 2.2 / 1.7 + 2 * 0.075 * 2.2 / 1.275)
 
 
-def test_seeds_are_the_rarest_the_weightiest_and_the_newest():
-    masks = {1: 0b01, 2: 0b10, 3: 0b11, 4: 0b10, 5: 0b10, 6: 0b10}
-    prios = {2: 1, 4: 2, 5: 1, 6: 0}
-    rarities = (1.0, 5.0)
-    chosen = [seeds(masks, prios, rarities, limit) for limit in range(8)]
-    assert chosen[1] == [3]
-    assert chosen[2:5] == [[3, 6], [3, 6, 5], [3, 6, 5, 2]]
-    assert set(chosen[5]) == {3, 6, 5, 2, 4}
-    assert set(chosen[6]) == set(chosen[7]) == set(masks)
+@pytest.mark.parametrize("length", [1, LONG, 2 * LONG, 300, 10_000])
+def test_what_an_entry_says_itself_is_its_score_alone(length):
+    scores = Scores((2.0, 1.0), {1: 0b01, 2: 0b11}, {1: length, 2: length})
+    for seq, worth in ((1, 2.0), (2, 3.0)):
+        assert scores.of(seq, NOBODY, 0) == scores.own(seq)
+        assert scores.own(seq) == pytest.approx(worth * says(length), rel=5e-3)

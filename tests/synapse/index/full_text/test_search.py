@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 import synapse
 from synapse.errors import InvalidEntry, InvalidQuery
 from synapse.index.full_text import search as full_text
+from synapse.index.full_text.ranking import rarity, says
 from synapse.index.names import Names
 from synapse.index.snapshot import Filter, Snapshot
 from synapse.model import kinds
-from synapse.model.entry import Draft
+from synapse.model.entry import PRIORITIES, Draft, Entry
+from synapse.model.records import Record
 from synapse.testing.tools import FrozenClock
 from tests.examples import examples
 
@@ -252,16 +254,15 @@ def test_excerpts_are_one_line_with_the_words_marked(mem):
     assert hit.excerpt.endswith("…")
 
 
-def test_common_words_are_looked_up_last_and_said_to_be_cut(mem, monkeypatch):
-    monkeypatch.setattr(full_text, "LOOKED_UP", 20)
+def test_more_than_are_weighed_are_said_to_match(mem):
     me = mem.as_agent("ana")
     rare = me.append("common zebra", "api/x")
-    for _ in range(60):
+    for _ in range(2 * full_text.SEEDS):
         me.append("common", "api/x")
     hits = me.search("common zebra", limit=5)
     assert hits[0].id == rare.id
     assert hits.partial
-    assert hits.ranked <= 21
+    assert full_text.SEEDS <= hits.ranked < 2 * full_text.SEEDS
     assert not me.search("zebra nowhere").partial
 
 
@@ -270,14 +271,7 @@ def bodies_of(mem, text, **asked):
     return [hit.entry.body for hit in mem.as_agent("ana").search(text, **asked)]
 
 
-@pytest.fixture
-def few(monkeypatch):
-    """As few entries are looked up for a question as 1,000 are of many."""
-    monkeypatch.setattr(full_text, "LOOKED_UP", 20)
-    monkeypatch.setattr(full_text, "COMMON", 20)
-
-
-def test_a_rare_word_is_found_behind_any_number_of_common_ones(mem, few):
+def test_a_rare_word_is_found_behind_any_number_of_common_ones(mem):
     me = mem.as_agent("ana")
     me.append("zebra", "api/x")
     for _ in range(100):
@@ -288,7 +282,7 @@ def test_a_rare_word_is_found_behind_any_number_of_common_ones(mem, few):
 
 
 @pytest.mark.parametrize("words", ["zebra quokka", "zebra quokka lemur"])
-def test_who_holds_several_words_is_found_behind_those_with_one(mem, few, words):
+def test_who_holds_several_words_is_found_behind_those_with_one(mem, words):
     me = mem.as_agent("ana")
     me.append(words, "api/x")
     for _ in range(60):
@@ -298,7 +292,7 @@ def test_who_holds_several_words_is_found_behind_those_with_one(mem, few, words)
     assert bodies_of(mem, words, namespace="api/x")[0] == words
 
 
-def test_two_words_are_found_behind_rarer_ones(mem, few):
+def test_two_words_are_found_behind_rarer_ones(mem):
     me = mem.as_agent("ana")
     me.append("lemur okapi", "api/x")
     for place in range(300):
@@ -308,7 +302,7 @@ def test_two_words_are_found_behind_rarer_ones(mem, few):
     assert bodies_of(mem, "zebra quokka lemur okapi")[0] == "lemur okapi"
 
 
-def test_every_word_is_looked_up_within_a_filter(mem, few):
+def test_what_the_filter_leaves_is_found_behind_what_it_does_not(mem):
     me = mem.as_agent("ana")
     me.append("lemur", "api/y")
     for place in range(60):
@@ -317,24 +311,75 @@ def test_every_word_is_looked_up_within_a_filter(mem, few):
     assert bodies_of(mem, "zebra quokka lemur", namespace="api/y") == ["lemur"]
 
 
-def test_what_is_counted_far_is_estimated_from_the_newest(mem, monkeypatch):
-    monkeypatch.setattr(full_text, "COUNTED", 10)
+def test_a_short_text_is_found_behind_any_number_of_long_ones(mem):
+    """Pages of an agent hold nearly any two words: the line that is about them comes first."""
     me = mem.as_agent("ana")
-    for place in range(100):
-        me.append("often" + " seldom" * (place % 10 == 0), "api/x")
-    me.search("often")
-    store = mem.store
-    asked = full_text.Search(store.index.current, None, full_text.Filter(), store.clock())
-    counts = {word.text: word.entries for word in asked.words("often seldom")}
-    assert 90 <= counts["often"] <= 110
-    assert 8 <= counts["seldom"] <= 130
-    assert list(counts) == ["seldom", "often"]
+    short = me.append("gateway vault", "api/x")
+    filler = " ".join(f"w{number}" for number in range(400))
+    for number in range(3 * full_text.SEEDS):
+        me.append(f"gateway vault {number} {filler}", "api/x", priority="important")
+    assert me.search("gateway vault")[0].id == short.id
+    assert me.search("vault")[0].id == short.id
+
+
+def test_of_any_number_of_equals_the_weightiest_are_found(mem):
+    me = mem.as_agent("ana")
+    first = [me.append("gateway vault", "api/x", priority=name) for name in PRIORITIES[:2]]
+    for _ in range(250):
+        me.append("gateway vault", "api/x")
+    for question in ("gateway vault", "gateway"):
+        assert [hit.id for hit in me.search(question)][:2] == [entry.id for entry in first]
+
+
+def test_what_is_believed_now_weighs_as_much_as_it_claims(mem):
+    fields = ("", "ben", "", "api/x", "important", "gateway vault", "7d")
+    entry = Entry(*fields, trust="unverified", claimed="critical")
+    doubtful = mem.store.commit.append(Record.new("entry", "ben", {}, entry)).id
+    me = mem.as_agent("ana")
+    for _ in range(2 * full_text.SEEDS):
+        me.append("gateway vault", "api/x", priority="important")
+    assert doubtful not in [hit.id for hit in me.search("gateway vault")]
+    me.vouch(doubtful)
+    assert me.search("gateway vault")[0].id == doubtful
+
+
+WORDS = ("gateway", "vault", "token", "shelf", "key")
+
+
+@examples(30)
+@given(
+    texts=st.lists(
+        st.tuples(st.sets(st.sampled_from(WORDS)), st.sampled_from((0, 70, 150, 700))),
+        min_size=1,
+        max_size=120,
+    ),
+    asked=st.sets(st.sampled_from(WORDS), min_size=2),
+    limit=st.integers(1, 12),
+)
+def test_what_is_weighed_has_the_best_of_all(texts, asked, limit):
+    """Nobody scores every entry; what is found is what scoring every entry would find."""
+    with synapse.open("memory:") as mem:
+        mem.register(synapse.Agent("ana", read=["*"], write=["*"]))
+        me = mem.as_agent("ana")
+        score_of: dict[str, float] = {}
+        counts = {word: sum(word in said for said, _ in texts) for word in WORDS}
+        written = []
+        for said, filler in texts:
+            text = " ".join([*sorted(said), "other", *(f"w{number}" for number in range(filler))])
+            written.append((me.append(text, "api/x"), said, len(text.split()) + 1))
+        size = max(entry.seq for entry, *_ in written)
+        for entry, said, length in written:
+            worth = sum(rarity(counts[word], size) for word in said & asked)
+            score_of[entry.id] = worth * says(length)
+        hits = me.search(" ".join(sorted(asked)), limit=limit)
+        best = sorted((score for score in score_of.values() if score), reverse=True)[:limit]
+        assert [score_of[hit.id] for hit in hits] == pytest.approx(best, rel=1e-2)
 
 
 def test_a_reader_of_little_finds_its_own_among_much(mem):
     me = mem.as_agent("deaf")
     mine = me.append("common thing", "nowhere")
-    for _ in range(full_text.RANKED + 50):
+    for _ in range(8 * full_text.SEEDS):
         mem.as_agent("ana").append("common", "api/x")
     assert [hit.id for hit in me.search("common")] == [mine.id]
     assert [hit.id for hit in me.search("common thing")] == [mine.id]
@@ -352,24 +397,26 @@ def test_words_follow_in_batches_to_the_same_end(mem, monkeypatch):
     assert [(hit.id, hit.score) for hit in me.search("gateway vault key", limit=40)] == before
 
 
-def test_a_common_word_counts_the_same_for_whoever_asks_and_when(mem, monkeypatch):
-    monkeypatch.setattr(full_text, "COMMON", 10)
-    monkeypatch.setattr(full_text, "STEP", 16)
-    me = mem.as_agent("ana")
-    for place in range(40):
-        me.append(f"alpha {'rare' if place > 36 else 'beta'}", "api/x")
-        me.search("alpha rare")
-        index = mem.store.index
-        size = index.db.run("last_entry").fetchone()[0]
-        kept = full_text.Search(index.current, None, Filter(), 0).words("alpha rare")
-        anew = full_text.Search(Snapshot(index.db, Names(index.db)), None, Filter(), 0).words(
-            "alpha rare"
+def test_a_question_finds_the_same_for_whoever_asks_and_when(mem):
+    """What a process keeps of the words, and adds to, is what another one reads anew."""
+    me, dice = mem.as_agent("ana"), random.Random(5)
+    index, question = mem.store.index, "gateway token shelf"
+    for place in range(60):
+        long = " ".join(f"w{n}" for n in range(place % 3 * 90))
+        said = " ".join(dice.choices(WORDS, k=2))
+        entry = me.append(f"{said} {long}", "api/x", priority=dice.choice(PRIORITIES))
+        if place % 7 == 3:
+            me.archive([entry.id])
+        me.search(question)
+        kept = full_text.Search(index.current, None, Filter(), mem.store.clock())
+        anew = full_text.Search(
+            Snapshot(index.db, Names(index.db), index.current.cursor),
+            None,
+            Filter(),
+            mem.store.clock(),
         )
-        assert kept == anew
-        counts = {word.text: word.entries for word in kept}
-        assert counts["rare"] == max(0, place - 36)
-        assert place + 1 - size % 16 <= counts["alpha"] <= place + 1
-    assert counts["alpha"] < 40, "the count was to be an older one"
+        assert kept.words(question) == anew.words(question)
+        assert kept.sums(kept.words(question)) == anew.sums(anew.words(question))
 
 
 @given(
