@@ -1,7 +1,8 @@
 """`python -m bench`: every operation at every size, beside what the machine can do at best. Prints
 the table. `python -m bench trace` counts functions, `python -m bench size` measures workspaces that
 are many times as large, `python -m bench stream` measures the live events of a server, `python -m
-bench plain FILE` compares the search by words with a plain FTS5 table.
+bench plain FILE` compares the search by words with a plain FTS5 table, `python -m bench replay
+FOLDER` gives recorded sessions to the hooks of coding clients.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from bench import (
     prompting,
     questions,
     reading,
+    replaying,
     sealing,
     serving,
     spawning,
@@ -88,6 +90,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return streams.main(words[1:])
     if words[:1] == ["plain"]:
         return plain.main(words[1:])
+    if words[:1] == ["replay"]:
+        return replaying.main(words[1:])
     args = _arguments(words)
     parent = tempfile.mkdtemp(prefix="synapse-bench-", dir=args.dir)
     rows: list[Row] = []

@@ -29,6 +29,7 @@ from orchestrator.tools.functions import Partial, ToolEnded, ToolFailed, UserToo
 from synapse.agent_memory import AgentMemory
 from synapse.errors import SynapseError
 from synapse.model.entry import Entry
+from synapse.system.tree_file import place_of
 from synapse.view.block import POINTER, pointer, whole
 
 WAIT = 120.0  # seconds that a call waits for who is at the same work
@@ -63,7 +64,9 @@ class Sharing:
         if problems := schema.problems(tool.tool.schema, call.arguments):
             raise ToolFailed("; ".join(problems))
         assert tool.shares is not None
-        act = act_of(tool.tool.name, call.arguments, tool.shares, tool.tool.schema, os.getcwd())
+        folder = os.getcwd()
+        act = act_of(tool.tool.name, call.arguments, tool.shares, tool.tool.schema, folder)
+        act = act._replace(place=place_of(folder))
         look, waited = await self._look_up(session, agent_memory, act, once, tool.seconds)
         if look.text is None:
             return await self._make(session, agent_memory, tool, call, once, act, look, waited)

@@ -96,7 +96,7 @@ class Findings:
         own = next((result for result in results if result.about["call"] == once), None)
         if own is not None:
             return Look(self._whole(own), own.entry, own=True)
-        fresh = next((result for result in results if self._is_fresh(result)), None)
+        fresh = next((result for result in results if self._is_fresh(result, act)), None)
         if fresh is not None and DIFFERS in fresh.entry.tags:
             return Look(files=digests(act.paths))
         # what was said of a stale one is stale too
@@ -165,7 +165,7 @@ class Findings:
             (
                 result.entry
                 for result in self._results(act, agent)
-                if self._is_fresh(result)
+                if self._is_fresh(result, act)
                 and DIFFERS not in result.entry.tags
                 and visible(result.entry, agent)
             ),
@@ -196,9 +196,11 @@ class Findings:
             if "act" in fields and entry.trust != "unverified"
         ]
 
-    def _is_fresh(self, result: _Result) -> bool:
-        files = result.about["files"]
-        return result.live and not result.entry.disputed and files == digests(files)
+    def _is_fresh(self, result: _Result, act: Act) -> bool:
+        """Tell whether a result holds for an act: in the same place, of the same files."""
+        files, place = result.about["files"], result.about.get("place", "")
+        is_held = result.live and not result.entry.disputed
+        return is_held and place == act.place and files == digests(files)
 
     def _known_entry(self, agent: Agent, act: Act, result: Entry | None, now: int) -> Entry | None:
         """Return the weightiest entry that states the value of what a call asks for, weighs as much
@@ -287,7 +289,7 @@ class Findings:
             result for result in self._results(act, agent) if result.entry.namespace == namespace
         ]
         live, sha = [result for result in results if result.live], _sha(text)
-        fresh = next((result for result in live if self._is_fresh(result)), None)
+        fresh = next((result for result in live if self._is_fresh(result, act)), None)
         same = fresh is not None and fresh.about["sha"] == sha
         if fresh is not None and same:
             confirmed = fresh.entry.author != agent.id
@@ -312,6 +314,7 @@ class Findings:
             "head": head,
             "sha": sha,
             "files": dict(files),
+            "place": act.place,
             "whole": file_name,
             "tokens": tokens,
         }

@@ -42,7 +42,8 @@ class Shares(NamedTuple):
 class Act(NamedTuple):
     """A call as the team knows it. `key` is the same for all calls that ask for the same thing;
     `work` is its name for people, in claims and as a topic; `words` are those of its arguments;
-    `paths` are the files that it reads."""
+    `paths` are the files that it reads; `place` is the work tree and the branch that it is made
+    in, where that matters."""
 
     key: str
     work: str
@@ -50,6 +51,7 @@ class Act(NamedTuple):
     words: str
     paths: tuple[str, ...]
     shares: Shares
+    place: str = ""
 
 
 def shares_of(value: bool | str | Shares) -> Shares | None:

@@ -89,11 +89,13 @@ def of_project(start: str | os.PathLike[str] | None = None) -> Location | None:
 
 class WorkTree(NamedTuple):
     """A git work tree. `main` is the top of the main one, itself unless it is linked to one;
-    `directory` is what all linked ones share of git's own files."""
+    `directory` is what all linked ones share of git's own files, `head` what it has checked out: a
+    branch, or a commit."""
 
     top: str
     main: str
     directory: str
+    head: str
 
 
 def work_tree(start: str | os.PathLike[str] | None = None) -> WorkTree | None:
@@ -108,7 +110,8 @@ def work_tree(start: str | os.PathLike[str] | None = None) -> WorkTree | None:
     directory = path if os.path.isdir(path) else _git_file(path) or path
     common = _line(os.path.join(directory, "commondir"))
     shared = os.path.realpath(os.path.join(directory, common)) if common else directory
-    return WorkTree(folder, git[1] or folder, shared)
+    head = (_line(os.path.join(directory, "HEAD")) or "").removeprefix("ref: refs/heads/")
+    return WorkTree(folder, git[1] or folder, shared, head)
 
 
 def is_workspace(path: str) -> bool:

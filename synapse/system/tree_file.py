@@ -64,6 +64,14 @@ def locate(path: str, folder: str, project: str = "") -> TreeFile:
     return TreeFile(top, inside)
 
 
+def place_of(folder: str) -> str:
+    """Return the text that stands for the work tree of a folder and the branch that it is on; an
+    empty one outside of git.
+    """
+    git = work_tree(folder)
+    return f"{tree_id(git.top)} {git.head}" if git else ""
+
+
 def is_named(text: str, file: TreeFile) -> bool:
     """Return whether a text names a file: by its path from the top, by its absolute path, or by the
     end of its path, where no other file of the tree has such a path.

@@ -5,11 +5,17 @@ from __future__ import annotations
 from orchestrator.cli.frame.describe import source_of
 from orchestrator.cli.frame.figures import format_count, format_money, mark_estimate
 from orchestrator.cli.frame.grid import grid
+from orchestrator.reports.notices import Notices, notices
 from orchestrator.reports.sums import BY, Sum, sums
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options
 
 HEADERS = ("runs", "done", "blocked", "failed", "running", "blockers", "tokens", "cost", "overhead")
+NOTICES = ("times", "tokens", "named", "read again")
+TOLD = """\
+what sessions of coding clients were told, in tokens, about; of files that they
+need not read again: those that were named, and those read all the same.
+"""
 OVERHEAD = """\
 overhead: tokens that memory took (views, tool schemas, recalls, wakes, entries
 written back, what the system text says of it) as a share of the tokens of the
@@ -35,10 +41,11 @@ def stats(call: Call) -> None:
     from synapse.model.dates import since as parse_since
 
     since = parse_since(call.args.since, call.memory.store.clock()) or 0
-    result = sums(source_of(call), call.args.by, since)
+    source = source_of(call)
+    result, rows = sums(source, call.args.by, since), notices(source, since)
     call.show(
-        lambda: {"by": result.by, "groups": result.groups, "all": result.all},
-        lambda: _format_stats(result.by, result.groups, result.all),
+        lambda: {"by": result.by, "groups": result.groups, "all": result.all, "notices": rows},
+        lambda: _format_stats(result.by, result.groups, result.all) + _format_notices(rows),
     )
 
 
@@ -49,6 +56,13 @@ def _format_stats(by: str, sums: list[Sum], total: Sum) -> str:
     about_overhead = f"\n{OVERHEAD}" if any(group.overhead is not None for group in sums) else ""
     note = "\n~: some of it was not reported, or could not be counted" if total.estimated else ""
     return grid((by, *HEADERS), rows, HEADERS) + about_overhead + note
+
+
+def _format_notices(notices: list[Notices]) -> str:
+    if not notices:
+        return ""
+    rows = [[kind, *map(format_count, counts)] for kind, *counts in notices]
+    return f"\n\n{grid(('told', *NOTICES), rows, NOTICES)}\n{TOLD}"
 
 
 def _row(group: Sum) -> list[str]:

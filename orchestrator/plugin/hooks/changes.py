@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -74,11 +74,11 @@ class Changes:
 
     # -- what is told ------------------------------------------------------------------------------
 
-    def news(self, worker: Worker, call: str | None = None, kind: str = "") -> list[Block]:
-        """Return what was changed in files that the worker has seen, since it was last told. `call`
-        is the one that has just ended, and of this `kind`.
+    def news(self, worker: Worker, ended: Event | None = None) -> list[Block]:
+        """Return what was changed in files that the worker has seen, since it was last told.
+        `ended` is the call that has just ended.
         """
-        own = self.settle(worker, call)
+        own = self.settle(worker, ended and (ended.call or ""))
         trees = {key.partition(" ")[0] for key in worker.files}
         with self.store.snapshot() as snap:
             cursor = snap.cursor
@@ -92,8 +92,10 @@ class Changes:
         blocks = self._tell(worker, candidates)
         for key, found in own.items():
             worker.see(key, found.digest, found.status)
+        if ended is not None and ended.kind != "read":
+            self.see(worker, ended, own)
         known = {change.file: change.sha for change in candidates}
-        settled = 0.0 if kind == "run" else SETTLED
+        settled = 0.0 if ended and ended.kind == "run" else SETTLED
         return blocks + _listed(OUTSIDE, self._outside(worker, known, settled))
 
     def _outside(self, worker: Worker, known: Mapping[str, str], settled: float) -> list[str]:
@@ -256,20 +258,21 @@ class Changes:
         """Record what a call changed, note what the worker has seen, and return what others changed
         meanwhile.
         """
-        is_read = event.kind == "read"
-        if is_read:
+        if event.kind == "read":
             self.see(worker, event)  # it has what others changed until now
-        blocks = self.news(worker, event.call or "", event.kind)
+        blocks = self.news(worker, event)
         worker.marks.pop(event.call or "", None)
-        if not is_read:
-            self.see(worker, event)
         return blocks
 
-    def see(self, worker: Worker, event: Event) -> None:
-        """Note how the files look that an event shows a worker, and those that it read or wrote."""
-        read = self.store.clock() if event.kind in ("read", "edit") else 0
+    def see(self, worker: Worker, event: Event, changed: Collection[str] = ()) -> None:
+        """Note how the files look that an event shows a worker. It knows the text of those that it
+        read, and that its edit `changed`. A call that failed gave it none.
+        """
+        has_read = event.kind == "read" and event.result != ""
         for _, file in self._files(event):
             found = look(file.full)
+            is_read = has_read or (event.kind == "edit" and file.key in changed)
+            read = self.store.clock() if is_read and found.digest else 0
             worker.see(file.key, found.digest, found.status, read)
 
     def settle(self, worker: Worker, ended: str | None = None) -> dict[str, Look]:

@@ -156,6 +156,7 @@ class Context:
             agent_memory.access.noticed(entries)
             agent_memory.writer.shown(ids, len(ids), snap.cursor, "prompt")
             worker.add("seen", ids)
+            worker.notice("prompt", text)
         return text
 
     def _is_new(self, entry: Entry, worker: Worker) -> bool:
@@ -229,24 +230,30 @@ class Context:
             self.workers.agent_memory(worker).writer.write(
                 Record.new("delivery", worker.agent, fields | {"ids": whole_ids})
             )
+        worker.notice("news", text)
         return text
 
     def render_moment(self, worker: Worker, entries: Sequence[Entry]) -> str:
         """Return what a worker is told before a call that entries are for."""
         reader = self.workers.reader(worker)
-        return render.held(_blocks(entries), reader, self.secret, self.templates)
+        text = render.held(_blocks(entries), reader, self.secret, self.templates)
+        worker.notice("moment", text)
+        return text
 
     def render_beside(self, worker: Worker, entries: Sequence[Entry]) -> str:
         """Return entries that concern what a worker is about to read, to change or to give out."""
         self.workers.agent_memory(worker).access.noticed(entries)
-        return self.render_blocks(worker, _blocks(entries))
+        return self._blocks_text(worker, "call", _blocks(entries))
 
-    def render_blocks(self, worker: Worker, blocks: Sequence[Block]) -> str:
-        """Return what has come that a worker has to know; nothing where there is nothing."""
+    def render_changes(self, worker: Worker, blocks: Sequence[Block]) -> str:
+        """Return what was changed that a worker has to know; nothing where there is nothing."""
+        return self._blocks_text(worker, "change", blocks) if blocks else ""
+
+    def _blocks_text(self, worker: Worker, kind: str, blocks: Sequence[Block]) -> str:
         reader = self.workers.reader(worker)
-        if not blocks:
-            return ""
-        return render.found(blocks, reader, self.secret, self.templates)
+        text = render.found(blocks, reader, self.secret, self.templates)
+        worker.notice(kind, text)
+        return text
 
 
 def _stands_in(event: Event | None, entry: Entry, worker: Worker) -> bool:

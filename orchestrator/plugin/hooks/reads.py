@@ -26,29 +26,39 @@ UNCHANGED = (
 def unchanged_files(changes: Changes, worker: Worker, event: Event, now: int) -> str:
     """Return the line for a conversation that goes on: which files it need not read again."""
     listed: list[str] = []
-    oldest = now
+    oldest, named = now, 0
     for key, seen in reversed(worker.files.items()):
         path = changes.file_of(key).full
         found = look(path) if seen.forgotten and len(listed) < LISTED else Look()
         if _is_same(seen, found):
             listed.append(f"{_shown(path, event)} ({found.lines:,} line{'s' * (found.lines != 1)})")
-            oldest = min(oldest, seen.read)
+            oldest, named = min(oldest, seen.read), named + len(found.text)
     if not listed:
         return ""
-    return UNCHANGED.format(age=age(now - oldest), files=", ".join(listed))
+    text = UNCHANGED.format(age=age(now - oldest), files=", ".join(listed))
+    worker.notice("unchanged", text, named)
+    return text
 
 
 def beside_read(changes: Changes, worker: Worker, event: Event, now: int) -> Iterator[str]:
-    """Yield for each file of a read whether it is as the worker read it before its context was
-    emptied; once.
+    """Yield for each file of a read that it is as the worker read it before its context was
+    emptied.
     """
     for subject in event.subjects if event.kind == "read" else ():
         file = changes.locate(subject, event)
         seen = worker.files.get(file.key, Seen())
         if seen.forgotten and _is_same(seen, look(file.full)):
-            worker.files[file.key] = seen._replace(forgotten=False)
             path = _shown(file.full, event)
-            yield f"{path} is unchanged since you read it {age(now - seen.read)} ago."
+            text = f"{path} is unchanged since you read it {age(now - seen.read)} ago."
+            worker.notice("unchanged", text)
+            yield text
+
+
+def note_again(changes: Changes, worker: Worker, event: Event) -> None:
+    """Count what a read gave of files that the worker was told it need not read again."""
+    keys = [changes.locate(path, event).key for path in event.subjects if event.kind == "read"]
+    if any(worker.files.get(key, Seen()).forgotten for key in keys):
+        worker.notice("unchanged", "", again=len(event.result))
 
 
 def _is_same(seen: Seen, found: Look) -> bool:

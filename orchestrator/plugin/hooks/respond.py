@@ -15,7 +15,7 @@ from orchestrator.plugin.facts.event import NOTHING, Event, Reply
 from orchestrator.plugin.hooks.call_checks import ACTS, CallChecks
 from orchestrator.plugin.hooks.changes import Changes
 from orchestrator.plugin.hooks.context import Context
-from orchestrator.plugin.hooks.reads import unchanged_files
+from orchestrator.plugin.hooks.reads import note_again, unchanged_files
 from orchestrator.plugin.sessions import spawns, state
 from orchestrator.plugin.sessions.runs import ClientRuns
 from orchestrator.plugin.sessions.settings import clients
@@ -146,6 +146,7 @@ class _Answer:
         )
         self.context.note_shown(worker, opening.view, self.event.name)
         worker.cursor, worker.opened = max(worker.cursor, opening.view.cursor), True
+        worker.notice("view", "".join(opening.parts))
         first, *later_parts = opening.parts or ("",)
         self.second_text = "".join(later_parts)
         return Reply(context="\n".join(filter(None, (files, first))))
@@ -184,7 +185,7 @@ class _Answer:
             task = self.event.prompt[: state.LONGEST]
             spawn = {"type": self.event.type or "", "prompt": task, "call": self.event.call or ""}
             self.session.spawns = [*self.session.spawns, spawn][-50:]
-        changed = self.context.render_blocks(worker, self.changes.before(worker, self.event))
+        changed = self.context.render_changes(worker, self.changes.before(worker, self.event))
         reply = self.checks.before(worker, self.event)
         if changed and reply.deny:
             worker.later += [changed]  # beside what is done instead
@@ -200,15 +201,16 @@ class _Answer:
         worker = self.workers.of(self.event)
         self.checks.after(worker, self.event)
         worker.acts += self.event.kind in ACTS
+        note_again(self.changes, worker, self.event)
         changed = self.changes.after(worker, self.event)
         later, worker.later = worker.later, []
-        later += [self.context.render_blocks(worker, changed)]
+        later += [self.context.render_changes(worker, changed)]
         return Reply(context="\n".join(filter(None, (*later, self._news(worker)))))
 
     def _with_changes(self, worker: Worker, news: str) -> str:
         """Return the news, with what was changed in files that the worker has seen."""
         blocks = self.changes.news(worker)
-        return f"{self.context.render_blocks(worker, blocks)}{news}"
+        return f"{self.context.render_changes(worker, blocks)}{news}"
 
     def _news(self, worker: Worker) -> str:
         """Return the news for the worker, within what the client takes. Return its view where no

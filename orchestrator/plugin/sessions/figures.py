@@ -16,7 +16,9 @@ CHARACTERS = 4  # of prose in a token, about
 
 
 def run_figures(spending: Spent | None, worker: Worker, memory: Memory) -> dict[str, Any]:
-    """Return what a run's record says of tokens: the client's own report, and what we added."""
+    """Return what a run's record says of tokens: the client's own report, and what we added, kind
+    by kind.
+    """
     spending = _since(spending, worker.before)
     usage = spending.usage if spending else Usage(estimated=True)
     turns = spending.turns if spending else 0
@@ -25,6 +27,10 @@ def run_figures(spending: Spent | None, worker: Worker, memory: Memory) -> dict[
     billed = added * max(turns, 1)
     work = max(usage.input_tokens + usage.output_tokens - billed, 0)
     a_turn = max(work // max(turns, 1), 0)
+    notices = {
+        kind: [times, *(count // CHARACTERS for count in characters)]
+        for kind, (times, *characters) in worker.notices.items()
+    }
     return {
         "usage": usage._asdict(),
         "model": model,
@@ -32,6 +38,7 @@ def run_figures(spending: Spent | None, worker: Worker, memory: Memory) -> dict[
         "cost": _cost(usage, model, memory),
         "overhead": [billed, 0, work, added, 0, a_turn, "estimate"],
         "guide": 0,
+        "notices": notices,
     }
 
 

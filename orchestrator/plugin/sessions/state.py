@@ -55,7 +55,9 @@ class Worker:
     `said` are its last call and its last message. `files` are those that it has seen, by their
     keys; `looked` is the place in the log up to which changes of them were looked for. `changes`
     are the newest ones that it was told of, by file, with their runs; `marks` are the files that
-    its calls may change.
+    its calls may change. `notices` says of each kind of text that it was given how many there were,
+    of how many characters, and how long the files are that it need not read again, and those of
+    them that it did.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class Worker:
         self.said = ""
         self.turns = 0
         self.given = 0  # characters that it was given
+        self.notices: dict[str, list[int]] = {}
         self.transcript: str | None = None
         self.summaries = 0  # that have replaced it, by its transcript
         self.over = False  # whether its run was ended here
@@ -96,6 +99,13 @@ class Worker:
         setattr(
             self, name, [*present, *(value for value in values if value not in present)][-MOST:]
         )
+
+    def notice(self, kind: str, text: str, named: int = 0, again: int = 0) -> None:
+        """Count a text that it was given."""
+        counts = self.notices.get(kind, [0, 0, 0, 0])
+        more = [text != "", len(text), named, again]
+        if any(more):
+            self.notices[kind] = [count + one for count, one in zip(counts, more, strict=True)]
 
     def finish(self, entry: str | None) -> None:
         """Note that a turn has ended, and the entry that tells what came of it."""

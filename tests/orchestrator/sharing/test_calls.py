@@ -656,6 +656,27 @@ def test_the_same_path_in_two_work_trees_is_not_the_same_file(ground, tmp_path, 
     assert all(not entry.disputed for entry in results(here))
 
 
+def test_a_result_of_another_branch_is_not_this_calls_own(ground, tmp_path, monkeypatch):
+    """A tool may read the work tree and say nothing of files."""
+    (tmp_path / ".git").mkdir()
+    monkeypatch.chdir(tmp_path)
+    digging = Digging(seconds=0, text=lambda: (tmp_path / ".git/HEAD").read_text().strip())
+    here = ground(None, digs(until="", most=1), [digging.tool()])
+    texts = []
+    for head, agent in (
+        ("main", "eng-a"),
+        ("main", "eng-b"),
+        ("topic", "boss"),
+        ("topic", "eng-a"),
+    ):
+        (tmp_path / ".git/HEAD").write_text(f"ref: refs/heads/{head}\n")
+        texts.append(crowd(here, [agent])[0].text)
+    assert [text.count("refs/heads/main") for text in texts] == [1, 1, 0, 0]
+    assert [text.count("refs/heads/topic") for text in texts] == [0, 0, 1, 1]
+    assert len(digging.made) == 2
+    assert all(not entry.disputed for entry in results(here))
+
+
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
 def test_what_is_no_plain_file_holds_nobody_up_and_shares_nothing(ground, tmp_path, make):
     path, read = tmp_path / "pipe", []

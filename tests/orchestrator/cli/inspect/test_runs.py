@@ -175,6 +175,28 @@ def test_stats(family, run):
         assert "yesterday" in run(verb, "--since", "once").err
 
 
+def test_stats_tell_what_sessions_of_clients_were_told(office, run):
+    assert "sessions of coding clients" not in run("stats").out
+    office.begin("lead-1", "lead", task="A session")
+    office.end("lead-1", notices={"change": [2, 90, 0, 0], "unchanged": [1, 40, 12_000, 3_500]})
+    done = run("stats")
+    told = done.out.partition("\ntold")[2].splitlines()
+    assert told[0].split() == ["times", "tokens", "named", "read", "again"]
+    assert [line.split() for line in told[1:3]] == [
+        ["change", "2", "90", "0", "0"],
+        ["unchanged", "1", "40", "12,000", "3,500"],
+    ]
+    rows = run("stats", "--json").json["notices"]
+    assert rows[1] == {
+        "kind": "unchanged",
+        "times": 1,
+        "tokens": 40,
+        "named": 12_000,
+        "again": 3_500,
+    }
+    assert run("stats", "--since", "2030-01-01", "--json").json["notices"] == []
+
+
 def test_stats_count_blockers_that_ended_no_run(family, run):
     """A run may report two and be done, or be blocked without one."""
     agent_memory = family.memory.as_agent("eng-a")

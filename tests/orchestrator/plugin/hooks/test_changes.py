@@ -506,9 +506,9 @@ class Account:
     def change(self, name, text):
         self.before[name], self.texts[name] = self.texts[name], text
 
-    def saw(self, who, name):
+    def saw(self, who, name, read):
         self.known[who][name] = self.texts[name]
-        self.read[who].add(name)
+        self.read[who] |= {name} if read else set()
 
 
 def play(memory, seed):
@@ -553,7 +553,8 @@ def play(memory, seed):
         else:
             given = session.bash("ls") if act == "bash" else session.prompt()
         if act in ("read", "edit", "back", "fail"):
-            account.saw(who, name)
+            # an edit that changes nothing shows nothing
+            account.saw(who, name, act == "read" or (act != "fail" and value != new))
         found = NAMED.findall(given)
         found += [path for line in LISTED.findall(given) for path in line.split(", ")]
         notices += found

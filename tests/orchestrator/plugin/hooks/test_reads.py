@@ -77,6 +77,16 @@ def test_what_it_noted_of_a_file_is_told_again(client, memory):
     assert note in view + told
 
 
+def test_a_read_that_failed_is_none(client):
+    client("SessionStart", source="startup")
+    written(client, a="one")
+    call = {"file_path": os.path.join(client.folder, "a.py")}
+    _, id = client.before("Read", call)
+    client("PostToolUseFailure", tool_name="Read", tool_input=call, tool_use_id=id, error="no")
+    assert LIST not in compacted(client)
+    assert read(client, "a.py") == [""]
+
+
 def test_nothing_is_told_to_who_has_forgotten_nothing(client):
     client("SessionStart", source="startup")
     written(client, a="one")
