@@ -121,10 +121,14 @@ class _Answer:
         return self._open(worker, "")
 
     def _agent_start(self) -> Reply:
-        """Answer the begin of a sub-agent: its view, by the words of its task."""
+        """Answer the begin of a sub-agent: its view, by the words of its task; to one that goes on
+        after its end, the news since.
+        """
         task = self.event.prompt or self._spawned_prompt()
         worker = self.workers.of(self.event, task)
         worker.about = [task[: state.LONGEST]] if task else []
+        if worker.opened:
+            return Reply(context=self._with_changes(worker, self._news(worker)))
         return self._open(worker, task)
 
     def _spawned_prompt(self) -> str:

@@ -78,6 +78,9 @@ class ClientRuns:
         earlier = self.session.workers.get(key)
         if earlier is not None and event.source != "clear":
             self.pass_doubts(earlier.run, run.id)  # the same words go on
+            if key != MAIN:
+                worker.seen, worker.opened = earlier.seen, earlier.opened
+                worker.cursor = earlier.cursor
         self.session.workers[key] = worker
         if parent is not None:
             self.pass_doubts(parent.id, run.id)
@@ -227,6 +230,7 @@ class ClientRuns:
                 outcome = Outcome("stopped", "", reason) if reason else outcome
             elif outcome.status != "stopped":
                 entry = self.report(worker, outcome)
+                worker.add("seen", [entry] if entry else [])
             if not silent:
                 await_message(worker.transcript, outcome.text)
             figures = run_figures(spent(client, worker.transcript), worker, self.memory)

@@ -158,8 +158,8 @@ class ClientSession:
         self.trees: dict[str, str] = {}
 
     def forget(self, key: str) -> None:
-        """Keep of a sub-agent that has ended only whose run it was, and that of the newest of
-        them.
+        """Keep of a sub-agent that has ended only whose run it was and what it was given, and that
+        of the newest of them.
         """
         worker = self.workers[key]
         if key != MAIN:
@@ -167,6 +167,7 @@ class ClientSession:
                 worker.agent, worker.run, worker.epoch, worker.type, worker.cursor
             )
             ended_worker.over = True
+            ended_worker.seen, ended_worker.opened = worker.seen, worker.opened
         ended = [name for name, peer in self.workers.items() if peer.over]
         for name in ended[:-ENDED]:
             del self.workers[name]

@@ -46,6 +46,28 @@ def test_each_of_two_sub_agents_of_a_type_is_told_what_was_decided(client, decid
         client("SubagentStop", agent, last_assistant_message="Looked.")
 
 
+@pytest.mark.parametrize("how", ["a start", "a call"])
+def test_a_sub_agent_that_goes_on_after_its_end_is_told_the_news_alone(
+    client, memory, decided, how
+):
+    client("SessionStart", source="startup")
+    given = client.spawn("a1", "Look at the nav")
+    assert {*decided} <= {*shown(context(given) + given["more"])}
+    client("SubagentStop", "a1", last_assistant_message="The nav has 2 teams.")
+    later = write(memory, "The nav is frozen.", priority="critical").id
+    if how == "a start":
+        again = client("SubagentStart", "a1")
+        told = context(again) + again["more"]
+    else:
+        told = context(client.tool("Read", {"file_path": "nav.py"}, "a1")[1])
+    assert shown(told) == [later]
+    assert "The nav has 2 teams." not in told
+    assert client.tool("Read", {"file_path": "nav.py"}, "a1") == ({}, {})
+    client("SubagentStop", "a1", last_assistant_message="It is frozen.")
+    assert [run.state for run in Runs(memory.store).all() if run.parent] == ["ended"] * 2
+    assert {*decided} <= {*shown(context(client.spawn("a2", "Look at the nav")))}
+
+
 def test_what_is_addressed_to_an_agent_is_told_in_each_of_its_conversations(client, memory):
     memory.register(synapse.Agent("engineer", role="engineer"))
     id = write(memory, "Use tabs.", priority="important", to="agent:engineer").id
