@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from synapse.errors import StoreError
 from synapse.log import settle
@@ -17,6 +16,7 @@ from synapse.log.upkeep.finish import Finisher
 from synapse.log.upkeep.intake import Intake
 from synapse.model.records import Record
 from synapse.system import signal
+from synapse.system.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from synapse.index.index import Index
