@@ -1,8 +1,6 @@
 """The shell: `main` parses a command line, runs its verb, and turns every error into a line and an
 exit code.
 
-One `main` parses the verb, runs it and turns whatever goes wrong into a line and an exit code.
-
 Environment variables, standard streams and signals are touched here and nowhere below. A verb's
 function parses, makes one call of the library and prints; it decides nothing.
 """
@@ -20,6 +18,8 @@ from synapse.cli.frame.streams import hush
 from synapse.cli.verbs import ALIASES, PROGRAM
 from synapse.errors import StoreError, SynapseError
 
+# As the specification has it: all matching entries, as Markdown.
+PRESET = {"synapse-read": ("--limit", "0", "--markdown")}
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 
@@ -48,25 +48,9 @@ def main(
         return _fail(error, words, program)
 
 
-def main_write() -> int:
-    return _alias("synapse-write")
-
-
-def main_read() -> int:
-    """Run `synapse-read`: print all matching entries as Markdown, as the specification has it."""
-    return _alias("synapse-read", "--limit", "0", "--markdown")
-
-
-def main_view() -> int:
-    return _alias("synapse-view")
-
-
-def main_register() -> int:
-    return _alias("synapse-register")
-
-
-def _alias(prog: str, *preset: str) -> int:
-    sys.argv[1:] = [ALIASES[prog], *preset, *sys.argv[1:]]
+def alias(prog: str) -> int:
+    """Run a command that is a verb under a name of its own."""
+    sys.argv[1:] = [ALIASES[prog], *PRESET.get(prog, ()), *sys.argv[1:]]
     return main(prog=prog)
 
 

@@ -20,19 +20,19 @@ def main() -> NoReturn:
 
 
 def write() -> NoReturn:
-    end(cli.main_write)
+    end(lambda: cli.alias("synapse-write"))
 
 
 def read() -> NoReturn:
-    end(cli.main_read)
+    end(lambda: cli.alias("synapse-read"))
 
 
 def view() -> NoReturn:
-    end(cli.main_view)
+    end(lambda: cli.alias("synapse-view"))
 
 
 def register() -> NoReturn:
-    end(cli.main_register)
+    end(lambda: cli.alias("synapse-register"))
 
 
 def end(run: Callable[[], int]) -> NoReturn:

@@ -8,7 +8,7 @@ import pytest
 from orchestrator.engines.protocol import NoEngine
 from orchestrator.prompts.templates import BrokenTemplate
 from synapse import errors
-from synapse.cli import main, main_register, main_write
+from synapse.cli import alias, main
 from synapse.cli.frame.options import Usage
 from synapse.cli.verbs import OPERATORS, overview
 
@@ -161,16 +161,16 @@ def test_module_and_package_can_be_run(tmp_path):
 
 def test_synapse_write_and_register(team, run, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["synapse-register", "--id", "eng-new", "--role", "engineer"])
-    assert main_register() == 0
+    assert alias("synapse-register") == 0
     words = ["--from", "eng-new", "--namespace", "status/brain-suite", "--priority", "info", "--tags",
              "frontend,deployed", "--ttl", "7d", "Deployed landing pages"]  # fmt: skip
     monkeypatch.setattr("sys.argv", ["synapse-write", *words])
     capsys.readouterr()
-    assert main_write() == 0
+    assert alias("synapse-write") == 0
     assert capsys.readouterr().out.startswith("syn-")
     assert "Deployed landing pages" in run("read").out
     monkeypatch.setattr("sys.argv", ["synapse-write", "--nonsense"])
-    assert main_write() == 64
+    assert alias("synapse-write") == 64
     assert "`synapse-write --help`" in capsys.readouterr().err
 
 

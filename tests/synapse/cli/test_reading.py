@@ -7,7 +7,7 @@ import termios
 
 import pytest
 
-from synapse.cli import main_read
+from synapse.cli import alias
 
 
 def entries(done):
@@ -192,7 +192,7 @@ def test_synapse_read_is_the_concatenated_markdown(wrote, run, monkeypatch, caps
     for n in range(60):
         wrote(f"body {n}")
     monkeypatch.setattr("sys.argv", ["synapse-read", "--agent", "eng-frontend", "--since", "24h"])
-    assert main_read() == 0
+    assert alias("synapse-read") == 0
     out = capsys.readouterr().out
     assert out.count("\nfrom: eng-backend\n") == 60
     assert out.startswith("---\nid: syn-")
@@ -201,7 +201,7 @@ def test_synapse_read_is_the_concatenated_markdown(wrote, run, monkeypatch, caps
 
 def test_synapse_read_says_its_own_name(run, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["synapse-read", "--help"])
-    assert main_read() == 0
+    assert alias("synapse-read") == 0
     assert capsys.readouterr().out.startswith("usage: synapse-read [-h]")
 
 
