@@ -35,6 +35,8 @@ CRITICALS = 2_000  # tokens that what is critical may take, whatever the task
 MOST = 2_000  # tokens of the rest of a view, with its frame
 # tokens of what a clause of the task names, that are there whatever they save
 LEAST = 600
+# tokens of the recent decisions to all, that are there where they are few, whatever they save
+DECISIONS = 240
 # what finding one thing out alone takes: turns, and tokens that they give back
 FIND_TURNS, FIND_TOKENS = 3, 4_500
 NEWEST = 20  # runs of the role that are looked at
@@ -141,7 +143,7 @@ def worth(of: Expected, scale: float = 1.0, floor: int = 0) -> Worth:
     """
     turns = max(of.turns, 1.0)
     saving = FIND_TURNS * of.work / turns + FIND_TOKENS * turns / 2
-    sizes = (int(size * scale) for size in (CRITICALS, MOST, LEAST, floor))
+    sizes = (int(size * scale) for size in (CRITICALS, MOST, LEAST, floor, DECISIONS))
     return Worth(round(saving, 1), round(turns, 2), dict(of.chances), *sizes)
 
 

@@ -11,8 +11,8 @@ from synapse.cli.frame.options import Options, Usage
 from synapse.cli.frame.parse import many, number
 from synapse.cli.frame.scripts import upgrade_scripts, write_scripts
 from synapse.cli.frame.show import clean, one_line
-from synapse.errors import NotFound
-from synapse.model.agents import Agent, Skill, settled
+from synapse.errors import NotFound, SynapseError
+from synapse.model.agents import RESERVED, Agent, Skill, settled
 from synapse.model.entry import PRIORITIES
 from synapse.system import discovery
 from synapse.system.typed import Any
@@ -239,7 +239,9 @@ def where_options(parser: Options) -> None:
 
 
 def where(call: Call) -> None:
-    """Print the root on a line of its own, for scripts, and below it the rule that gave it."""
+    """Print the root on a line of its own, for scripts, below it the rule that gave it, and the
+    namespaces that nobody reads.
+    """
     location = call.location
     if call.remote:
         _where_server(call)
@@ -248,8 +250,30 @@ def where(call: Call) -> None:
     if not discovery.is_workspace(root):
         problem = f"{root}, {location.reason}, is no workspace"
         raise NotFound(f"{problem}; {discovery.advice(root)}", id=root)
-    data = {**fields(location), "root": root, "reason": location.reason}
-    call.show(data, clean(f"{root}\n  {location.reason}"))
+    namespaces = _unread(call)
+    data = {**fields(location), "root": root, "reason": location.reason, "unread": namespaces}
+    lines = [root, f"  {location.reason}"]
+    if namespaces:
+        counts = ", ".join(f"{name} ({count})" for name, count in namespaces.items())
+        lines.append(f"  no agent but the author may read what stands in {counts}")
+    call.show(data, lambda: "\n".join(map(clean, lines)))
+
+
+def _unread(call: Call) -> dict[str, int]:
+    """Return the namespaces whose entries their authors alone may read, with their numbers; none
+    where a single agent is registered, or the memory cannot be read.
+    """
+    from synapse.access.readers import unread
+
+    try:
+        store = call.memory.store
+        agents = [agent for agent in store.agents().values() if agent.id not in RESERVED]
+        if len(agents) < 2:
+            return {}
+        with store.snapshot(look=True) as snap:
+            return unread(snap, agents, store.clock(), alone=False)
+    except SynapseError:
+        return {}
 
 
 def _where_server(call: Call) -> None:

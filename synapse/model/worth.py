@@ -29,7 +29,8 @@ class Worth(NamedTuple):
     """By what a view is chosen. A token of it costs `price`, an entry that is used saves `saving`,
     both in billed tokens of the run; `chances` are those of each kind of entry to be used. What is
     critical may take `criticals` tokens, the rest with the page's frame `most`. Of that, `least`
-    are for the best of each clause and `floor` for what is important, whatever it saves."""
+    are for the best of each clause and `floor` for what is important, whatever it saves;
+    `decisions`, for the recent decisions where all of them take no more."""
 
     saving: float
     price: float
@@ -38,6 +39,7 @@ class Worth(NamedTuple):
     most: int
     least: int
     floor: int = 0
+    decisions: int = 0
 
     def chance(self, kind: str, match: float = 1.0, newer: int = 0, fit: float = 1.0) -> float:
         """Return the chance of an entry to be used. Where words found it, the share of them that it

@@ -199,6 +199,7 @@ def _for_task(
         entry.seq: entry for entry in (*addressed, *(match.entry for match in matched), *entries)
     }
     by_seq = {match.entry.seq: (match.share, match.best) for match in matched}
+    by_seq |= {entry.seq: (1.0, True) for entry in recall.on_topic(team.asked, entries)}
     return sorted(unique.values(), key=_BY_SEQ), by_seq, team.fits(unique.values())
 
 

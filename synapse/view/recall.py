@@ -21,7 +21,7 @@ from synapse.model.agents import Agent
 from synapse.model.condense import specifics
 from synapse.model.entry import SEALED, Entry
 from synapse.system.typed import NamedTuple
-from synapse.view.requests import Name, clauses, forms, is_specific, names, telling
+from synapse.view.requests import Name, clauses, forms, is_on_topic, is_specific, names, telling
 
 IDS = 24  # entries that a text names, that are looked up
 KEPT = 3  # entries of a clause
@@ -118,6 +118,19 @@ def questions(snap: Snapshot, text: str) -> list[Question]:
 def concerns(asked: Iterable[Question], entry: Entry) -> bool:
     """Return whether an entry holds enough of one of these questions to be given unasked."""
     return any(question.is_answered(question.weigh(entry)) for question in asked)
+
+
+def on_topic(text: str, entries: Iterable[Entry]) -> list[Entry]:
+    """Return the important entries whose topic a clause of the text names: the values of today for
+    what it is about, the newest first.
+    """
+    parts = clauses(text)
+    with_topic = [entry for entry in entries if entry.topic and entry.priority == "important"]
+    return [
+        entry
+        for entry in reversed(with_topic)
+        if any(is_on_topic(clause, entry.topic or "") for clause in parts)
+    ][:KEPT]
 
 
 def _by_id(snap: Snapshot, agent: Agent | None, text: str, now: int) -> Iterator[Entry]:

@@ -85,6 +85,12 @@ def names(text: str) -> frozenset[Name]:
     )
 
 
+def is_on_topic(clause: str, topic: str) -> bool:
+    """Return whether a clause names a topic: all of its telling words, of which it has some."""
+    words = frozenset(map(terms.form, telling(topic)))
+    return bool(words) and words <= forms(clause)
+
+
 def is_specific(word: str) -> bool:
     """Return whether a word is a number or an identifier with one in it."""
     return any(character.isdigit() for character in word)

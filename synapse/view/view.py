@@ -21,6 +21,7 @@ from synapse.model.worth import (
     KINDS,
     NAMED,
     NEAR,
+    SMALL,
     STATUS,
     THEIRS,
     Candidate,
@@ -40,6 +41,7 @@ from synapse.view.layout import LeftOut as LeftOut
 from synapse.view.layout import View as View
 
 STATED = Worth(1e9, 1.0, CHANCES, 0, 0, 0)  # where nothing is said: all may be used
+DECISIONS = "decisions"  # where decisions stand
 LIKELIEST = 256  # entries that are weighed for a task
 KEPT = 0.7  # of its room: a section that must be cut is cut down to this at most
 
@@ -117,15 +119,17 @@ def _cut(page: Page, agent: Agent | None, budget: int) -> View:
 
 
 def _paying(page: Page, agent: Agent | None, worth: Worth, budget: int | None) -> View:
-    """Return the view of what is critical, of what is important as far as its floor goes, and of
-    the rest what is expected to save more than it costs.
+    """Return the view of what is critical, of what is important as far as its floor goes, of a few
+    decisions for everybody, and of the rest what is expected to save more than it costs.
     """
     page.sparse = True
     frame = page.frame()
     free = worth.criticals + worth.most if budget is None else budget
     chosen = _criticals(page, min(worth.criticals, free - frame))
     room = min(worth.most, free - sum(map(page.weight, chosen.values()))) - frame
-    floor = _floor(page, min(worth.floor, room - worth.least))
+    free = room - worth.least
+    floor = _decisions(page, agent.rank if agent else 0, min(worth.decisions, free))
+    floor |= _floor(page, min(worth.floor, free - sum(map(page.weight, floor.values()))))
     chosen |= floor
     room -= sum(map(page.weight, floor.values()))
     kinds = _kinds(page, agent)
@@ -205,6 +209,31 @@ def _floor(page: Page, room: int) -> dict[int, Block]:
         for rank in _by_authority(page, positions)
     ]
     return _filled((_Tier(len(rank), page.offers(rank)) for rank in ranks), room)
+
+
+def _decisions(page: Page, rank: int, room: int) -> dict[int, Block]:
+    """Return the important decisions to all of the last 7 days, from an authority above this rank,
+    whole, where all of them have room: a few are rules for everybody; many are a list from
+    which the words choose. What has a topic is found by it.
+    """
+    recent, _ = page.by_age([*page.shown(IMPORTANT), *page.for_task])
+    positions = [place for place in recent if _is_for_everybody(page.entries[place], rank)]
+    if len(positions) * SMALL > room:
+        return {}
+    page.weigh_whole(positions)
+    blocks = {place: page.whole(place) for place in positions}
+    return blocks if sum(map(page.weight, blocks.values())) <= room else {}
+
+
+def _is_for_everybody(entry: Entry, rank: int) -> bool:
+    """Return whether an entry is a decision to all, of no topic, that binds an agent of a rank."""
+    return (
+        entry.priority == IMPORTANT
+        and entry.namespace.split("/", 1)[0] == DECISIONS
+        and entry.addressees == ("all",)
+        and entry.authority > rank
+        and not entry.topic
+    )
 
 
 def _pointed(page: Page, candidates: Iterable[Candidate], room: int) -> dict[int, Block]:

@@ -10,7 +10,6 @@ import re
 import shutil
 import subprocess
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
@@ -29,16 +28,14 @@ from orchestrator.plugin.sessions.runs import ClientRuns
 from orchestrator.plugin.sessions.settings import clients
 from orchestrator.plugin.sessions.state import ClientSession
 from synapse import core
-from synapse.authority import visible
+from synapse.access.readers import unread
 from synapse.core import Memory
 from synapse.errors import NotFound, StoreError, SynapseError
-from synapse.index.snapshot import Filter
 from synapse.mcp import installation
 from synapse.system.findings import Finding, run
 from synapse.system.tokens import Tokens
 
 VERSION_WITHIN = 20.0  # seconds
-LOOKED_AT = 1_000  # of the newest entries, for what nobody reads
 RECENT = 7 * 86_400  # seconds in which a fault of a hook is worth telling
 _NUMBER = re.compile(r"\d+(?:\.\d+)+")
 
@@ -200,27 +197,14 @@ def workspace(target: Target) -> Iterator[Finding]:
 
 
 def unread_namespaces(memory: Memory) -> dict[str, int]:
-    """Return the namespaces in which live entries for everybody stand that no agent of the clients
-    may read, each with how many of the newest entries those are. An agent's own place is its own.
-    """
+    """Return the namespaces whose entries no agent of the clients may read, with their numbers."""
     store = memory.store
     settings = clients(dict(store.settings.other))
     project = settings.project_of(store.root or "")
     names = {settings.lead, settings.default, *settings.agents.values()}
     agents = [agent.joined(project) for id, agent in store.agents().items() if id in names]
     with store.snapshot(look=True) as snap:
-        entries = snap.page(None, Filter(limit=LOOKED_AT), store.clock())
-    return dict(
-        sorted(
-            Counter(
-                entry.namespace
-                for entry in entries
-                if entry.addressees == ("all",)
-                and entry.namespace.split("/")[0] != "agents"
-                and not any(visible(entry, agent) for agent in agents)
-            ).items()
-        )
-    )
+        return unread(snap, agents, store.clock())
 
 
 # -- the hook --------------------------------------------------------------------------------------

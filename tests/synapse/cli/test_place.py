@@ -47,6 +47,7 @@ def test_where_tells_the_root_and_why(repo, run, monkeypatch):
         "source": str(repo),
         "main": False,
         "reason": f"the folder shared-memory in {repo}",
+        "unread": {},
     }
     assert run("where", "--root", "../shared-memory").out == f"{root}\n  named by --root\n"
     monkeypatch.setenv("SYNAPSE_ROOT", root)
@@ -60,6 +61,23 @@ def test_where_tells_the_root_and_why(repo, run, monkeypatch):
     broken = run("where")
     assert broken.code == 3
     assert f"{repo}/.synapse names {repo}/gone" in broken.err
+
+
+def test_where_names_what_nobody_reads(repo, run):
+    run("init", f"{repo}/shared-memory")
+    run("register", "--id", "eng-a", "--read", "api/*", "--write", "api/*,web/*")
+    write = ("write", "--from", "eng-a", "The limit is 5.", "--namespace")
+    run(*write, "api/x")
+    assert json.loads(run("where", "--json").out)["unread"] == {}, "nobody else is there"
+    run("register", "--id", "eng-b", "--read", "web/*", "--write", "web/*")
+    run(*write, "web/x")
+    run(*write, "agents/eng-a/notes")
+    assert run("where").out.splitlines()[2:] == [
+        "  no agent but the author may read what stands in api/x (1)"
+    ]
+    assert json.loads(run("where", "--json").out)["unread"] == {"api/x": 1}
+    run("register", "--id", "eng-b", "--read", "web/*,api/*", "--write", "web/*")
+    assert len(run("where").out.splitlines()) == 2
 
 
 def test_init_makes_no_second_workspace_in_a_project(repo, run, monkeypatch):

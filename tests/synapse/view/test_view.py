@@ -629,10 +629,10 @@ def test_what_is_left_out_is_counted_whether_the_task_asks_for_it_or_not(about):
 WORTH = Worth(100_000, 1.0, dict.fromkeys(KINDS, 1.0), 10_000, 10_000, 0)
 
 
-def paying(team, budget=None, *, about=(), shown=(), count=as_bytes, **worth):
+def paying(team, budget=None, *, reader=READER, about=(), shown=(), count=as_bytes, **worth):
     return build(
         team,
-        READER,
+        reader,
         NOW,
         count,
         budget,
@@ -807,6 +807,41 @@ def test_no_flood_of_a_lower_authority_hides_what_is_important():
     built = paying([*agreed, *flood, *old], saving=0, floor=6 * cost(flood[0]))
     assert {1, 2, 3} < {*forms(built)}
     assert 40 not in forms(built), "that of the last days comes first"
+
+
+def test_a_few_decisions_for_everybody_are_there_whatever_they_save():
+    few = important(3, authority=80, at=NOW - DAY)
+    others = [
+        *important(1, first=4, authority=80, topic="limits", at=NOW),
+        *important(1, first=5, authority=60, at=NOW),
+        *important(1, first=6, authority=80, addressees=("team:red",), at=NOW),
+        *important(1, first=7, authority=80, at=NOW - 20 * DAY),
+        entry(8, "important", "Elsewhere.", "projects/x", authority=80, at=NOW),
+    ]
+    reader = READER._replace(authority=60)
+    built = paying([*few, *others], reader=reader, saving=0, decisions=3 * cost(few[0]))
+    assert forms(built) == {1: WHOLE, 2: WHOLE, 3: WHOLE}
+    assert set(reasons(built).values()) == {DEAR}
+
+
+def test_many_decisions_are_a_list_from_which_the_words_choose():
+    """All of them or none: a part would be the newest, whatever the task is."""
+    many = important(4, authority=80, at=NOW - DAY)
+    assert forms(paying(many, saving=0, decisions=4 * cost(many[0]) - 1)) == {}
+    about = {2: (1.0, True)}
+    built = paying(many, about=about, saving=0, decisions=3 * cost(many[0]), least=1_000)
+    assert forms(built) == {2: WHOLE}
+
+
+def test_decisions_and_the_floor_leave_its_room_to_what_a_clause_names():
+    found = entry(10, body="How it works. " * 20, namespace="api/x")
+    team = [*important(9, authority=80, at=NOW - DAY), found]
+    about, least = {10: (1.0, True)}, cost(found)
+    frame = paying(team, about=about, most=0).tokens
+    sizes = {"most": frame + 1_200, "least": least, "floor": 10_000, "decisions": 10_000}
+    built = paying(team, about=about, saving=0, **sizes)
+    assert forms(built)[10] == WHOLE
+    assert built.tokens <= frame + 1_200
 
 
 def test_one_too_large_for_the_floor_pushes_nothing_out():
