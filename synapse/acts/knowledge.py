@@ -2,14 +2,42 @@
 
 from __future__ import annotations
 
-from synapse.acts.act import LARGEST, Act
-from synapse.acts.answers import CAPSULE, ENTRY, LINK, LINKS, MOMENTS, STEP
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from synapse.acts.act import LARGEST, Act, Answer
+from synapse.acts.answers import ENTRY, rows
 from synapse.history import timeline as times
+from synapse.index.questions.links import Link
 from synapse.knowledge import memory, provenance
 from synapse.knowledge import recall as recalls
+from synapse.knowledge.capsule import Capsule
+from synapse.knowledge.provenance import Step
+from synapse.wire import parse
+from synapse.wire.forms import entries_json, fields
 
 NOUN, TIMES = "knowledge", "history"
 EARLIEST = "000000000000"  # of any time, in microseconds
+
+
+def _step(form: Mapping[str, Any]) -> Step:
+    return parse.fields(Step, {**form, "sources": tuple(map(_step, form["sources"]))})
+
+
+def _capsule(form: Mapping[str, Any]) -> Capsule:
+    return parse.fields(Capsule, {**form, "shown": tuple(parse.entries(form["shown"]))})
+
+
+def _capsule_json(capsule: Capsule) -> dict[str, Any]:
+    return {**capsule._asdict(), "shown": entries_json(capsule.shown)}
+
+
+LINK = Answer("Link", fields, partial(parse.fields, Link))
+LINKS = rows("Links", "links", fields, LINK.parse)
+STEP = Answer("Step", fields, _step)
+CAPSULE = Answer("Capsule", _capsule_json, _capsule)
+MOMENTS = rows("Moments", "moments", fields, partial(parse.fields, times.Moment))
 
 remember = Act(NOUN, memory.remember, "POST /facts", ENTRY, creates=True)
 atom = Act(NOUN, memory.atom, "POST /atoms", ENTRY, creates=True)

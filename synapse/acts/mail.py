@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from synapse.acts.act import Act
-from synapse.acts.answers import IDS, MAIL_UNREAD, MESSAGE, MESSAGES, THREAD, THREADS
+from synapse.acts.act import Act, Answer
+from synapse.acts.answers import IDS, field, rows
 from synapse.mail.mailbox import Mail
+from synapse.model.message import thread_columns
+from synapse.wire import parse
+from synapse.wire.forms import message_json
 
 NOUN = "mail"
 THREAD_ID = {"thread": "id"}
+MESSAGE = Answer("Message", message_json, parse.message, "messages")
+MESSAGES = rows("Messages", "messages", message_json, parse.message)
+COUNT = field("MailUnread", "unread", int)
+THREAD = Answer("Thread", thread_columns, parse.thread)
+THREADS = rows("Threads", "threads", thread_columns, parse.thread)
 
 send = Act(NOUN, Mail.send, "POST /messages", MESSAGE, of=Mail, creates=True, optional=("to",))
 get = Act(NOUN, Mail.get, "GET /messages/{id}", MESSAGE, of=Mail, operation="get_message")
@@ -39,7 +47,7 @@ ack = Act(
     operation="ack_message",
 )
 react = Act(NOUN, Mail.react, "POST /messages/{id}/react", MESSAGE, of=Mail)
-poll = Act(NOUN, Mail.poll, "GET /inbox/unread", MAIL_UNREAD, of=Mail, title="unread")
+poll = Act(NOUN, Mail.poll, "GET /inbox/unread", COUNT, of=Mail, title="unread")
 inbox = Act(
     NOUN,
     Mail.inbox,

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from synapse.acts.act import LARGEST, READER, Act
-from synapse.acts.answers import CLAIM, ENTRIES, ENTRY, FATE, HITS, IDS, PAGE, UNREAD, VIEW
+from synapse.acts.act import LARGEST, READER, Act, Answer
+from synapse.acts.answers import ENTRIES, ENTRY, IDS, field
 from synapse.agent_memory import AgentMemory
+from synapse.wire import parse
+from synapse.wire.forms import fields, hits_json, page_wire, view_json
 
 WRITING, RULING, READING, FINDING, LEASES = "entries", "rulings", "briefing", "search", "claims"
+PAGE = Answer("Page", page_wire, parse.page)
+HITS = Answer("Hits", hits_json, parse.hits)
+VIEW = Answer("View", lambda view: view_json(view, None), parse.view)
+CLAIM = Answer("Claim", fields, parse.claim)
+FATE = field("FateOf", "fate", parse.fate, fields)
+COUNT = field("Unread", "unread", int)
 BUDGET = {"budget": (1, 10_000_000)}
 QUERY = {"query": "q"}
 HITS_MOST = {"limit": (1, LARGEST)}
@@ -55,7 +63,7 @@ briefing = Act(
     problems=(404,),
 )
 later = Act(READING, AgentMemory.later, "GET /later", ENTRIES, problems=(404,))
-unread = Act(READING, AgentMemory.unread, "GET /unread", UNREAD)
+unread = Act(READING, AgentMemory.unread, "GET /unread", COUNT)
 ack = Act(
     READING, AgentMemory.ack, "POST /acks", IDS, limits={"ids": (0, 10_000)}, problems=(404, 409)
 )

@@ -89,6 +89,8 @@ def _body(act: Act[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
         value = values[parameter.name]
         if parameter.annotation == "Names":
             value = _names(value, act.takes_text(parameter), act.is_needed(parameter))
+        elif parameter.annotation in TIMES:
+            value = moment(value)
         elif parameter.annotation == ATTACHMENTS:
             value = [dict(attachment(source)) for source in value]
         if value is not None:

@@ -3,6 +3,7 @@ the table, every parameter.
 """
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
@@ -10,11 +11,12 @@ from fastapi import APIRouter
 
 import synapse
 from synapse.acts import knowledge, mail, memory, operator
-from synapse.acts.act import LISTS, MARK, ONCE, OPERATOR, TIMES, Act
+from synapse.acts.act import ATTACHMENTS, LISTS, MARK, ONCE, OPERATOR, TIMES, Act
 from synapse.client.remote import remote
 from synapse.errors import Conflict
 from synapse.model.dates import since
 from synapse.model.entry import words
+from synapse.model.message import attachment
 from synapse.server.limits import Limits
 from synapse.server.routes.acts import Own, serve
 from synapse.trust.bearer import new_token
@@ -33,12 +35,12 @@ GIVEN = {
     "str | bool": True,
     "str | int": "2026-02-01",
     "str | int | None": LATER,
-    "When": "2026-02-01",
+    "When": datetime(2026, 2, 1, tzinfo=UTC),
     "float": 0.25,
     "int": 7,
     "int | None": 7,
     "Mapping[str, Any] | None": {"key": [1, None]},
-    "Iterable[str | Mapping[str, Any]]": [{"url": "https://host.example/"}],
+    ATTACHMENTS: [{"url": "https://host.example/"}, "https://host.example/", __file__],
     "Names": ("one", "two"),
     "Iterable[str]": ("one", "two"),
     "Collection[str]": ("one", "two"),
@@ -99,6 +101,8 @@ def alike(act, values):
         default = () if parameter.default is parameter.empty else parameter.default
         if kind in LISTS:
             value = (*words(default if value is None else value),)
+        elif kind == ATTACHMENTS:
+            value = [dict(attachment(source)) for source in value]
         elif kind in TIMES:
             value = since(value, LATER)
         elif name == ONCE and value != GIVEN[kind]:
@@ -152,3 +156,9 @@ def test_none_arrives_as_none(ask, name):
     }
     given = {**needed(ACTS[name]), **nothing}
     assert ask(name, given) == alike(ACTS[name], given)
+
+
+def test_no_request_names_a_file_of_the_server_or_acts_as_another():
+    """A new argument is on the wire at once: these are kept off it."""
+    assert {*operator.verify.inputs} == {"head"}
+    assert {*operator.undo.inputs} == {"what", "plan"}
