@@ -104,7 +104,7 @@ def undisturbed(mem: synapse.Memory) -> None:
     of them falls into an act.
     """
     later = time.monotonic() + LATER
-    mem.store.looked = mem.store.glanced = mem.store.tidied = later
+    mem.store.looked = mem.store.glanced = later
 
 
 def traces(root: str, tracer: Tracer) -> Iterator[tuple[str, Trace]]:

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 LOOK_EVERY = 0.2
 LOOK_AT_LEAST_EVERY = 1.0
 FINISHED_IN_A_LOOK = 400
-FINISHED_BY_A_WRITER = 50
 
 
 class Store:
@@ -69,7 +68,7 @@ class Store:
         self.afterwards = self.index.afterwards  # runs what writes, behind a snapshot
         self.held: dict[str, int] = {}  # files that are locked while this is open
         self.mutex = allocate_lock()
-        self.looked = self.glanced = self.tidied = -LOOK_EVERY
+        self.looked = self.glanced = -LOOK_EVERY
         self.pause = LOOK_EVERY
         self.operator_files = OperatorFiles(log, self.commit, self.index)
         # how often items were asked for, and since when that is not in the log
@@ -112,7 +111,7 @@ class Store:
             self.operator_files.reread()
             self.looked = start
         elif overdue and self._alone(lambda tree: self._look(tree, whole=force)):
-            self.looked = self.glanced = self.tidied = time.monotonic()
+            self.looked = self.glanced = time.monotonic()
             self.pause = min(max(LOOK_EVERY, 5 * (self.looked - start)), LOOK_AT_LEAST_EVERY)
 
     def glance(self) -> None:
@@ -120,12 +119,6 @@ class Store:
         overdue = time.monotonic() - self.glanced >= LOOK_EVERY and not self.index.held
         if overdue and self._alone(lambda tree: self.operator_files.notice()):
             self.glanced = time.monotonic()
-
-    def tidy(self) -> None:
-        """Finish what dead writers left undone, a little at a time."""
-        overdue = time.monotonic() - self.tidied >= LOOK_EVERY
-        if overdue and self._alone(lambda tree: tree.finish(FINISHED_BY_A_WRITER)):
-            self.tidied = time.monotonic()
 
     def _alone(self, section: Callable[[Tree], object]) -> bool:
         """Run it unless another thread is at it. A look that cannot write leaves things as they
@@ -487,5 +480,7 @@ class Store:
                 resource.close()
         while self.held:
             os.close(self.held.popitem()[1])
+        if self.tree is not None and not self.readonly:
+            self.tree.close()
         self.index.close()
         self.log.close()

@@ -45,7 +45,6 @@ def taint(
     agent, entry = access.agent(), access.entry(id)
     if agent is not None:
         may_rule(agent, entry, access.store.settings, "taint")
-    access.store.tidy()
     with access.store.snapshot() as snap:
         taints = containment.tainted_by(snap, entry.id)
         if any(record.fields.get("entry") == entry.id for record in taints):

@@ -63,9 +63,7 @@ class Access:
         """Return the agent, about to rule on an entry; None is the operator, who may rule on
         each.
         """
-        agent = self.agent()
-        self.store.tidy()
-        return agent
+        return self.agent()
 
     def check_addressees(self, to: Iterable[str]) -> None:
         """Refuse an agent that there is none of: nobody would read it. A team may get its members

@@ -34,7 +34,6 @@ def vouch(access: Access, id: str) -> Entry:
     if entry.trust != "unverified":
         raise Conflict(f"{id} needs no voucher: its trust is {entry.trust}", id=id)
     agent = access.agent()
-    access.store.tidy()
     author = access.store.agents().get(entry.author)
     authority, priority = 0, entry.claimed or entry.priority
     if author is not None:

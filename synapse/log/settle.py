@@ -185,12 +185,12 @@ def settle(
 ) -> set[str]:
     """Bring the tree in line with where these entries are now: with what a record once said, a file
     would come back that was filed away since, or whose record was taken back. Return the archive
-    pages that they are on. OSError where the disk fails, and may not fail for ever; what else
-    cannot be put, `verify` names.
+    pages that they are on. StoreError where it cannot be known where they are; OSError where the
+    disk fails, and may not fail for ever; what else cannot be put, `verify` names.
     """
+    placed = [(entry, place(entry.id or "")) for entry in _placeable(find, ids)]
+    archived = [entry for entry, state in placed if state == "archived"]
     try:
-        placed = [(entry, place(entry.id or "")) for entry in _placeable(find, ids)]
-        archived = [entry for entry, state in placed if state == "archived"]
         _file_away(mirror, archived)
     except (OSError, StoreError) as error:
         _raise_passing(error)

@@ -106,10 +106,12 @@ def look(root, number, batch, wrong):
     adopt.SETTLED = -1
     intake.BATCH = batch
     if wrong:
+        from synapse.log import files
         from synapse.log.upkeep import tree
 
         planted = next(each for each in WRONG if each.__name__ == wrong)
-        setattr(tree, planted.__base__.__name__, planted)
+        owner = files if planted.__base__ is adopt.Scanner else tree
+        setattr(owner, planted.__base__.__name__, planted)
     with synapse.open(root) as memory:
         if number:
             die_at(number)

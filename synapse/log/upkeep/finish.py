@@ -7,6 +7,7 @@ on from there; nothing that follows a record is lost while the journal has it. `
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Callable, Collection, Iterable
 
 from synapse.errors import StoreError
@@ -82,7 +83,9 @@ class Sweep:
         self.grown: set[str] = set()  # archive pages that were added to
 
     def take(self, record: Record) -> bool:
-        """Follow a record. False where it is too young, or enough was done, or the disk fails."""
+        """Follow a record. False where it is too young, or enough was done, or the disk fails, or
+        the index has no room to say where its file belongs.
+        """
         young = self.now - GRACE < record.at <= self.now + clock.AHEAD and not self.rebooted
         if young or (self.limit is not None and self.checked >= self.limit):
             return False
@@ -91,7 +94,7 @@ class Sweep:
             if ids and not settle.stands(self.log.mirror, record, self.rebooted):
                 try:
                     self._settle(ids)
-                except OSError:
+                except (OSError, StoreError, sqlite3.Error):
                     self.reached = self.start.boot  # the next pass begins as this one did
                     return False
             self.checked += len(ids) or 1

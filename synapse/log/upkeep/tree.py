@@ -12,6 +12,7 @@ from synapse.log import settle
 from synapse.log.adopt import Admit
 from synapse.log.commit import Commit
 from synapse.log.files import FilesLog
+from synapse.log.progress import Progress
 from synapse.log.upkeep.finish import Finisher
 from synapse.log.upkeep.intake import Intake
 from synapse.model.records import Record
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from synapse.index.index import Index
 
 
+FAR = 1_000  # records behind the mark
+
+
 class Tree:
     """The files of one log. It reads the journal and asks the index; neither knows it."""
 
@@ -30,6 +34,7 @@ class Tree:
         self.commit = commit
         self.index = index
         self.finisher = Finisher(log, commit.find, self._whereabouts)
+        self.last = 0  # the last record of this process
         commit.subscribe(self._follow)
 
     @property
@@ -73,10 +78,18 @@ class Tree:
         if not self.log.forked:
             self.finisher.run()
 
+    def close(self) -> None:
+        """Leave the mark not far behind, if this process wrote: else whoever opens next would look
+        at all that came since.
+        """
+        if self.last > Progress.read(self.log.root).seq + FAR:
+            self.finisher.run(2 * FAR)
+
     def _follow(self, records: Sequence[Record]) -> None:
         """Notify followers of committed records, which they read in the journal; then write the
         files for people.
         """
+        self.last = records[-1].seq
         signal.notify(self.log.pipes)
         settle.follow(self.log.mirror, records, self.commit.find)
 

@@ -422,20 +422,26 @@ def test_where_no_journal_is_and_none_may_be_made_there_is_nothing_to_read(tmp_p
 
 def test_what_a_line_follows_is_asked_of_once_and_again_of_other_files(filled):
     asked = []
-    filled.check = lambda: asked.append(filled.last())
-    filled.append([shown(1)])
-    filled.append([shown(2)])
+
+    class Asked(Keeper):
+        def __init__(self, journal):
+            self.journal = journal
+
+        def check(self):
+            asked.append(self.journal.last())
+
+    for number in (1, 2):
+        filled.append([shown(number)], keeper=Asked(filled))
     assert asked == []
     second = Journal(filled.directory, filled.clock, filled.segment_bytes)
-    second.check = lambda: asked.append(second.last())
     for number in range(3):
-        second.append([shown(number)])
+        second.append([shown(number)], keeper=Asked(second))
     assert asked == [COUNT + 2]
     for path in files(filled):
         path.with_suffix(".copy").write_bytes(path.read_bytes())
         path.with_suffix(".copy").replace(path)
     for number in range(2):
-        second.append([shown(number)])
+        second.append([shown(number)], keeper=Asked(second))
     assert set(asked[1:]) == {COUNT + 5}
     assert second.stretches() == []
     second.close()

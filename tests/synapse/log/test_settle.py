@@ -5,7 +5,10 @@ import os
 import pytest
 
 import synapse
+from synapse.errors import StoreError
 from synapse.log import progress
+from synapse.log.upkeep import tree
+from synapse.log.upkeep.finish import Finisher
 from synapse.system.lock import hold
 
 
@@ -186,3 +189,43 @@ def test_a_record_that_names_no_place_holds_up_no_file(memory, root, clock):
     clock.advance("1m")
     finish(memory)
     assert file_of(root, entry).exists()
+
+
+def test_a_file_is_not_passed_over_while_the_index_cannot_say_where_it_belongs(memory, root, clock):
+    def full(id):
+        raise StoreError("the index has no room")
+
+    (entry,) = entries(memory, 1)
+    file_of(root, entry).unlink()
+    clock.advance("1m")
+    before, finisher = placed(root), memory.store.tree.finisher
+    Finisher(finisher.log, finisher.find, full).run()
+    assert placed(root)[0] < memory.store.log.last()
+    assert placed(root)[2] == before[2]
+    finish(memory)
+    assert file_of(root, entry).exists()
+    assert placed(root)[0] == memory.store.log.last()
+
+
+def test_an_append_finishes_nothing_for_others_and_who_opens_next_does(memory, root, clock):
+    one, other = entries(memory, 2)
+    file_of(root, one).unlink()
+    clock.advance("1m")
+    entries(memory, 1)
+    assert not file_of(root, one).exists()
+    with synapse.open(str(root), clock=clock) as next_one:
+        next_one.as_agent("eng").read()
+        assert file_of(root, one).exists()
+        assert file_of(root, other).exists()
+
+
+@pytest.mark.parametrize(("count", "moves"), [(2, False), (3, True)])
+def test_who_wrote_much_leaves_the_mark_not_far_behind(
+    memory, root, clock, monkeypatch, count, moves
+):
+    monkeypatch.setattr(tree, "FAR", 2)
+    before = placed(root)[0]
+    with synapse.open(str(root), clock=clock) as other:
+        entries(other, count)
+        clock.advance("1m")
+    assert (placed(root)[0] > before) is moves
