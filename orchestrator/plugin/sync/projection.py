@@ -15,6 +15,7 @@ from synapse.model.agents import Agent
 from synapse.model.entry import RANK, Entry
 from synapse.model.kinds import ENTRY
 from synapse.system.quoting import escaped, inline, prefixed
+from synapse.view.block import BRIEF
 from synapse.webhooks.targets import PUBLIC, may_leave
 
 BYTES = 6_000  # of a block: it is sent with every request of a client
@@ -45,7 +46,8 @@ def is_public(entry: Entry, agents: Iterable[Agent]) -> bool:
 def is_lasting(entry: Entry) -> bool:
     """Return whether an entry stays true for as long as a file is read: a decision, or what weighs
     much and is no news."""
-    if ns.matches_any(FLEETING, entry.namespace):
+    ends_soon = entry.expires - entry.at < BRIEF  # that is what most namespaces give, unasked
+    if ends_soon or ns.matches_any(FLEETING, entry.namespace):
         return False
     return entry.priority != "info" or ns.matches_any(DECISIONS, entry.namespace)
 

@@ -232,6 +232,8 @@ def test_nothing_that_not_all_may_see_is_in_a_file(project):
         for namespace in ("status/shop", "blockers/shop"):
             cto.append(f"{SECRET} fleeting", namespace, priority="critical")
         cto.append(f"{SECRET} no decision", "projects/shop")
+        cto.append(f"{SECRET} ends soon", "decisions/api", ttl="6d", **weighty)
+        memory.tell("all", f"{SECRET} said for a day", ttl="1d")
         memory.as_agent("junior").append(f"{SECRET} staged", "decisions/api", **weighty)
         cto.archive(cto.append(f"{SECRET} archived", "decisions/api", **weighty).id)
         old = cto.append(f"{SECRET} superseded", "decisions/api", **weighty)
