@@ -31,8 +31,7 @@ KNOWN: dict[str, set[str]] = {
         "saving_vs_best[agents=ideal] >= 0.12",
     },
     "landing_pages": {
-        "co_memory <= 0.05",  # with what the system text says of the memory, which is most of it
-        "saving_vs_best[agents=ideal] >= -0.03",  # beside a grep at the start
+        "co_memory <= 0.05"  # with what the system text says of the memory, which is most of it
     },
     "plausible_noise": {"net_saving >= -0.03", "net_saving[agents=ideal] >= -0.03"},
     "poisoned_memory": {
@@ -54,7 +53,7 @@ CHANCE: dict[str, set[str]] = {
         "saving_vs_best[agents=ideal] >= 0.12",
     },
     "blocker_escalation": {"saving_vs_best[agents=ideal] >= -0.03"},
-    "landing_pages": {"saving_vs_best >= -0.03"},
+    "landing_pages": {"saving_vs_best >= -0.03", "saving_vs_best[agents=ideal] >= -0.03"},
 }
 
 
@@ -84,7 +83,7 @@ def missed(name, whole=True):
         for n in range(RUNS)
     ]
     study = Study((made.sample for made in batch.played(orders)), report.RIVALS)
-    verdicts = findings.found(study, thresholds).verdicts
+    verdicts = findings.build_findings(study, thresholds).verdicts
     assert len(verdicts) == len(thresholds) > 0
     return {each["gate"] for each in verdicts if not each["met"]}
 
