@@ -22,7 +22,7 @@ FORMS = ("stop", "deny", "prompt", "context", "again")
 class EventFacts(NamedTuple):
     """One event of a client: our name for it, how many characters it takes, in which forms it can
     be answered; `skip` are patterns of fields for which nothing is done, and `also` are those for
-    which it is another event of ours.
+    which it is another event of ours. `failed`: it tells of a call that gave nothing.
     """
 
     name: str
@@ -32,6 +32,7 @@ class EventFacts(NamedTuple):
     also: Mapping[str, Mapping[str, str]]
     output: Mapping[str, Any]
     matcher: str
+    failed: bool
 
 
 class ToolFacts(NamedTuple):
@@ -138,4 +139,5 @@ def _event_facts(fields: Mapping[str, Any]) -> EventFacts:
         fields.get("also", {}),
         fields.get("output", {}),
         str(fields.get("matcher", "")),
+        bool(fields.get("failed")),
     )

@@ -36,7 +36,7 @@ class Event(NamedTuple):
     id of a sub-agent, None in the main conversation. `kind` says what a tool does: read, edit, run,
     grep, fetch, search, spawn, memory or other; `subjects` are the files or addresses that it is
     about, and `edits` what it changes in them. `identity` is the agent that the client's
-    environment names for its main conversation."""
+    environment names for its main conversation. `failed`: the call that has ended gave nothing."""
 
     client: str
     name: str
@@ -59,6 +59,7 @@ class Event(NamedTuple):
     going_on: bool = False
     pid: int | None = None
     identity: str = ""
+    failed: bool = False
 
     @property
     def call_text(self) -> str:
@@ -132,6 +133,7 @@ def read_event(
         going_on=payload.get(names.get("going_on", "")) is True,
         pid=pid,
         identity=identity,
+        failed=event_facts.failed,
         **values,
     )
 
@@ -200,7 +202,7 @@ def _result_text(value: Any) -> str:
     if isinstance(value, str):
         return _text(value)
     if isinstance(value, Mapping):
-        for name in ("text", "result", "content", "stdout", "output", "llmContent"):
+        for name in ("text", "result", "content", "stdout", "output", "llmContent", "file"):
             if text := _result_text(value.get(name)):
                 return text
         return ""

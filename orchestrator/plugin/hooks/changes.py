@@ -268,7 +268,7 @@ class Changes:
         """Note how the files look that an event shows a worker. It knows the text of those that it
         read, and that its edit `changed`. A call that failed gave it none.
         """
-        has_read = event.kind == "read" and event.result != ""
+        has_read = event.kind == "read" and not event.failed
         for _, file in self._files(event):
             found = look(file.full)
             is_read = has_read or (event.kind == "edit" and file.key in changed)

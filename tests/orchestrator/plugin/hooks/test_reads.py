@@ -7,6 +7,7 @@ import os
 from orchestrator.plugin.facts import load
 from orchestrator.plugin.hooks.changes import OUTSIDE
 from orchestrator.plugin.hooks.reads import LISTED
+from orchestrator.plugin.sessions import state
 from orchestrator.runs.records import Runs
 from synapse.model.entry import SECOND
 from tests.orchestrator.plugin.conftest import context
@@ -75,6 +76,18 @@ def test_what_it_noted_of_a_file_is_told_again(client, memory):
     (told,) = read(client, "proxy_port.py")
     assert told.startswith("proxy_port.py is unchanged since you read it ")
     assert note in view + told
+
+
+def test_a_read_counts_in_the_form_that_the_client_gives_it(client):
+    client("SessionStart", source="startup")
+    written(client, a="one\n" * 400)
+    path = os.path.join(client.folder, "a.py")
+    file = {"filePath": path, "content": "one\n" * 400, "numLines": 400}
+    for source in ("compact", "compact"):
+        client.tool("Read", {"file_path": path}, result={"type": "text", "file": file})
+        assert "a.py (400 lines)" in compacted(client), source
+    kept = state.load(state.path_of(client.memory.store.root, "claude-code", "s1"))
+    assert kept.workers[""].notices["unchanged"][3] == 1_600
 
 
 def test_a_read_that_failed_is_none(client):
