@@ -162,7 +162,7 @@ class CallChecks:
             is_own = entry.of_run_of(worker.agent) and entry.seq > worker.forgot
             if entry.id in worker.seen or is_own:
                 continue
-            if entry.trust != "unverified" and visible(entry, agent):
+            if entry.trust != "unverified":
                 yield entry
 
     # -- after a call ------------------------------------------------------------------------------

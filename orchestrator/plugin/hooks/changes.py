@@ -21,7 +21,6 @@ from orchestrator.plugin.sessions.state import MAIN, Worker
 from orchestrator.runs import changes
 from orchestrator.runs.changes import Change
 from orchestrator.runs.repeats import age
-from synapse.authority import visible
 from synapse.errors import SynapseError
 from synapse.index.full_text.search import holding
 from synapse.model import namespace as ns
@@ -225,7 +224,7 @@ class Changes:
             entries = holding(snap, agent, name, now, ENTRIES)
         for entry in entries:
             is_author = entry.run == change.run and entry.seq > change.seq
-            if not is_author or entry.trust == "unverified" or not visible(entry, agent):
+            if not is_author or entry.trust == "unverified":
                 continue
             if text := _statement(entry, file):
                 self.workers.agent_memory(worker).access.noticed([entry])
