@@ -22,6 +22,7 @@ from orchestrator.spend.segments import COORDINATORS
 from orchestrator.tools import calls
 from synapse.errors import Conflict, SynapseError
 from synapse.model.agents import Agent
+from synapse.model.clock import seconds
 from synapse.model.entry import SECOND
 from synapse.model.records import Guard
 from synapse.store import Store
@@ -185,7 +186,8 @@ class Admission:
         with self.store.snapshot(late=True) as snap:
             running = snap.runs(project=task.project, state="running", limit=NEIGHBOURS)
         warnings = [
-            f"{row['run']} ({row['agent']}) is at something that sounds like it"
+            f"{row['run']} ({row['agent']}), at work since {seconds(row['at'])}, was asked for"
+            f" something like it: `orchestrator tail {row['run']}`"
             for row in running
             if bool(row.get("played")) == played and similar(str(row["task"]), task.text) >= ALIKE
         ]

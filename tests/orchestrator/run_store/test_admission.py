@@ -73,7 +73,10 @@ def test_work_that_sounds_like_what_another_is_at_is_warned_of(world, text, proj
     here = world(lambda seen: Move("Done.", takes=20))
     first = here.spawn("Draw the first page of the shop.", "eng-a", project="web", also=[other()])
     warnings = here.run(spawned[0]).fields.get("warnings")
-    words = f"{first.run} (eng-a) is at something that sounds like it"
+    words = (
+        f"{first.run} (eng-a), at work since 2026-02-01T09:00:00Z, was asked for something like"
+        f" it: `orchestrator tail {first.run}`"
+    )
     assert warnings == ([words] if warned else None)
 
 
