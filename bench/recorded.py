@@ -138,7 +138,7 @@ class _Reading:
 def observed(tool: str, arguments: Mapping[str, Any], result: Any, text: str) -> Observation | None:
     """Return what a call's result shows of a file; None for other calls."""
     path = str(arguments.get("file_path", ""))
-    if not path:
+    if not path or "REDACTED" in path:  # several files of one name
         return None
     if tool == "Read":
         return _read(path, result, text)
@@ -162,7 +162,8 @@ def _read(path: str, result: Any, text: str) -> Observation | None:
         if not isinstance(file.get("content"), str):
             return None  # a picture
         rows = split(file["content"])[: file["numLines"]]
-        return Observation(path, dict(enumerate(rows, file["startLine"])), file["totalLines"])
+        start = max(file["startLine"], 1)  # an offset of 0 shows the first line too
+        return Observation(path, dict(enumerate(rows, start)), file["totalLines"])
     numbered = (NUMBERED.match(line) for line in text.split("\n"))
     lines = {int(match[1]): match[2] for match in numbered if match}
     return Observation(path, lines) if lines else None

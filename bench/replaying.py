@@ -185,6 +185,8 @@ class Replay:
         """Return a call's argument with the paths of the replay."""
         if not isinstance(value, str):
             return value
+        if value in self.disk:  # it may lie elsewhere, such as a plan in the home folder
+            return self.base + value
         return value.replace(self.root, self.base + self.root)
 
     def _path(self, told: str) -> str:
