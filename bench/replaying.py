@@ -192,6 +192,9 @@ class Replay:
     def _path(self, told: str) -> str:
         """Return the recorded path that a told one means."""
         told = told.removesuffix(" (gone)")
+        if "…" in told:  # only the end of a long path is told
+            end = told.rpartition("…")[2]
+            return next((path for path in self.disk if path.endswith(end)), told)
         return told.removeprefix(self.base) if told[:1] == "/" else f"{self.root}/{told}"
 
     # -- the account -------------------------------------------------------------------------------
