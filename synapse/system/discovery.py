@@ -11,7 +11,7 @@ import os
 import stat
 from collections.abc import Iterator
 
-from synapse.errors import NotFound, StoreError
+from synapse.errors import Conflict, NotFound, StoreError
 from synapse.system.typed import NamedTuple
 
 DEFAULT = "~/shared-memory"
@@ -129,6 +129,20 @@ def is_workspace(path: str) -> bool:
         except OSError as error:
             raise StoreError(f"{path} could not be looked at: {error.strerror}", id=path) from error
     return False
+
+
+def refuse_link_out(root: str) -> None:
+    """Raise Conflict where a workspace is a link that leads out of the git work tree around it,
+    outside of git out of the folder that it is in: whoever made that project chose the place."""
+    folder, real = os.path.dirname(root), os.path.realpath(root)
+    tree = work_tree(folder)
+    top = os.path.realpath(folder if tree is None else tree.top)
+    if os.path.islink(root) and not f"{real}{os.sep}".startswith(os.path.join(top, "")):
+        raise Conflict(
+            f"{root} is a link, to {real}, which is not in {top}: a project's own link out of it is"
+            f" not followed; remove it, or name that place itself with --root",
+            path=root,
+        )
 
 
 def advice(root: str) -> str:

@@ -55,17 +55,22 @@ def prepare(target: Target, changes: Sequence[Change]) -> Prepared:
     key = record.key_of(target)
     before = installs.get(key, Install("", {}, []))
     notes: list[str] = []
-    edits, files = _files(target, _by_path(changes), before)
+    paths = _by_path(changes)
+    _refuse_links(target, [record.path_of(target), target.folder, *paths, *before.files])
+    edits, files = _files(target, paths, before)
     for path, written in before.files.items():
         if path not in files:  # an earlier version had it
             undo_edits, note = _undo_file(target, path, written, _is_shared(installs, key, path))
             edits += undo_edits
             notes += note
+    known = {*before.files, *files, *(path for done in installs.values() for path in done.files)}
+    edits += _strangers(target, changes, known)
     commands = _commands(changes, target, notes)
     same = [ran.do for ran in commands] == [ran.do for ran in before.commands]
     do = [] if same and not any(edit.changes for edit in edits) else commands
     software = version() if do or any(edit.changes for edit in edits) else before.software
     installs = {**installs, key: Install(software, files, commands)}
+    edits = _bounded(target, edits)
     write.refuse_unwritable(edits)
     return Prepared(
         target,
@@ -77,6 +82,39 @@ def prepare(target: Target, changes: Sequence[Change]) -> Prepared:
         tuple(write.missing_folders(record.path_of(target))),
         key not in record.read(target),
     )
+
+
+def _within(target: Target, path: str) -> str:
+    """Return the folder below which no link to a file is followed, for it may be a stranger's: the
+    project, or the workspace; "" for what lies among the user's own files."""
+    tops = () if target.user else (target.project, target.root or "")
+    return next((top for top in tops if _is_below(path, top)), "")
+
+
+def _refuse_links(target: Target, paths: Iterable[str]) -> None:
+    for path in paths:
+        write.refuse_link(path, _within(target, path))
+
+
+def _bounded(target: Target, edits: Iterable[Edit]) -> list[Edit]:
+    return [edit._replace(within=_within(target, edit.path)) for edit in edits]
+
+
+def _strangers(target: Target, changes: Iterable[Change], known: Collection[str]) -> list[Edit]:
+    """Return the edits that remove what nobody installed in the folders of a plugin, which came
+    with the project: the client would take it for ours."""
+    tops = {change.within or target.folder for change in changes if isinstance(change, File)}
+    edits = []
+    for top in sorted(tops):
+        if not _within(target, top):
+            continue
+        for folder, folders, names in os.walk(top):
+            _refuse_links(target, [os.path.join(folder, name) for name in (*folders, *names)])
+            for path in sorted({os.path.join(folder, name) for name in names} - {*known}):
+                if not os.path.isfile(path):
+                    raise Conflict(f"{path} is no file, and not ours: remove it", path=path)
+                edits.append(Edit(path, write.read(path), None))
+    return edits
 
 
 def _by_path(changes: Iterable[Change]) -> dict[str, list[Text | Mode]]:
@@ -198,6 +236,8 @@ def prepare_removal(target: Target, changes: Sequence[Change] = ()) -> Prepared:
     """
     installs = record.read(target)
     key = record.key_of(target)
+    recorded = installs[key].files if key in installs else _by_path(changes)
+    _refuse_links(target, [record.path_of(target), target.folder, *recorded])
     if key not in installs:
         paths = {
             path: path_changes
@@ -209,6 +249,7 @@ def prepare_removal(target: Target, changes: Sequence[Change] = ()) -> Prepared:
             for path, path_changes in paths.items()
             for edit in _undo_marked(target, path, path_changes)
         ]
+        edits = _bounded(target, edits)
         write.refuse_unwritable(edits)
         return Prepared(target, edits, [], [], installs, [])
     before = installs.pop(key)
@@ -227,6 +268,7 @@ def prepare_removal(target: Target, changes: Sequence[Change] = ()) -> Prepared:
             notes.append(f"{ran.undo[0]} is gone, so this was left out: {' '.join(ran.undo)}")
         elif is_there:
             undo.append(ran)
+    edits = _bounded(target, edits)
     write.refuse_unwritable(edits)
     return Prepared(target, edits, undo, [], installs, notes)
 
@@ -386,7 +428,8 @@ def _record_edit(prepared: Prepared, installs: Mapping[str, Install]) -> Edit:
     path = record.path_of(prepared.target)
     folders = record.folders(prepared.target) or prepared.folders
     text = record.text_of(prepared.target.client, installs, folders).encode() if installs else None
-    return Edit(path, write.read(path), text, 0o600 if text else None, tuple(folders))
+    mode, within = 0o600 if text else None, _within(prepared.target, path)
+    return Edit(path, write.read(path), text, mode, tuple(folders), within)
 
 
 def _current(path: str, written: Written) -> Written:

@@ -58,7 +58,10 @@ def place(
         return Place(target, False, (), None)
     root = _workspace(named, start)
     new = root is None
-    root = root or os.path.join(start if tree is None else tree.main, discovery.FOLDER)
+    if root is None:
+        root = os.path.join(start if tree is None else tree.main, discovery.FOLDER)
+        discovery.refuse_link_out(root)
+        root = os.path.realpath(root)
     declared, agents = _team(root)
     folder = record.plugin_folder(root, client)
     target = _target(client, root, top, False, home, folder, env)
@@ -88,7 +91,10 @@ def _target(
 def _workspace(named: str | None, start: str) -> str | None:
     """Return the workspace of a folder, None where one is to be made."""
     try:
-        root = os.path.realpath(discovery.locate(named, start=start).root)
+        location = discovery.locate(named, start=start)
+        if location.rule == "folder":
+            discovery.refuse_link_out(location.root)
+        root = os.path.realpath(location.root)
     except NotFound:
         if discovery.of_project(start) is None:
             return None

@@ -139,12 +139,16 @@ class Call:
         """Return where `init` makes a workspace: never in the home directory unless that is said,
         and no second one in a project unless its directory is named.
         """
-        directory = self.args.directory or self.args.root or self._env.get("SYNAPSE_ROOT")
-        if directory:
-            return os.path.abspath(os.path.expanduser(directory))
         from synapse.system import discovery
 
+        directory = self.args.directory or self.args.root or self._env.get("SYNAPSE_ROOT")
+        if directory:
+            root = os.path.abspath(os.path.expanduser(directory))
+            if discovery.work_tree(os.path.dirname(root)) is not None:
+                discovery.refuse_link_out(root)
+            return root
         existing, root = discovery.of_project(), os.path.abspath(discovery.FOLDER)
+        discovery.refuse_link_out(root)
         if existing is not None and os.path.realpath(existing.root) != root:
             raise Conflict(
                 f"this folder has a workspace already: {existing.root}"

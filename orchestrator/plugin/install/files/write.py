@@ -1,5 +1,5 @@
 """Files written together or not at all: each atomically, with its mode and its link kept, and all
-put back where one of them fails.
+put back where one of them fails. No link below the folder that a file is `within` is followed.
 
 Knows nothing of what is in the files. Called by `apply`.
 """
@@ -25,6 +25,7 @@ class Edit(NamedTuple):
     mode: int | None = None
     # to be removed with the file, where they are empty then
     folders: tuple[str, ...] = ()
+    within: str = ""
 
     @property
     def verb(self) -> str:
@@ -56,6 +57,19 @@ def read(path: str) -> bytes | None:
         return None
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror}", path=path) from error
+
+
+def refuse_link(path: str, within: str) -> None:
+    """Raise Conflict where a part of a path below a folder is a link; any may be with no folder."""
+    parts = os.path.relpath(path, within).split(os.sep) if within else []
+    for number in range(len(parts)):
+        part = os.path.join(within, *parts[: number + 1])
+        if os.path.islink(part):
+            raise Conflict(
+                f"{part} is a link, to {os.readlink(part)}: links in a project are not followed, so"
+                " nothing was written; remove it, or put the file or folder itself in its place",
+                path=part,
+            )
 
 
 def mode_of(path: str) -> int | None:
@@ -109,6 +123,7 @@ def write(edits: Sequence[Edit]) -> Wrote:
     new_folders: list[str] = []
     try:
         for edit in edits:
+            refuse_link(edit.path, edit.within)
             if read(edit.path) != edit.old:
                 raise Conflict(
                     f"{edit.path} was changed by somebody in this moment: try again", path=edit.path
@@ -139,14 +154,15 @@ def write(edits: Sequence[Edit]) -> Wrote:
 def put_back(done: Sequence[Edit], new_folders: Sequence[str] = ()) -> None:
     """Give files their earlier bytes again, and remove the folders that were made."""
     for edit in reversed(done):
-        _replace(Edit(edit.path, edit.new, edit.old, edit.mode))
+        refuse_link(edit.path, edit.within)
+        _replace(edit._replace(old=edit.new, new=edit.old))
     for folder in reversed(new_folders):
         _remove_empty(folder)
 
 
 def _replace(edit: Edit) -> None:
-    """Give one file its new bytes, through a link where it is one."""
-    real = os.path.realpath(edit.path)
+    """Give one file its new bytes, through a link where it is one and may be."""
+    real = edit.path if edit.within else os.path.realpath(edit.path)
     if edit.new is None:
         if os.path.lexists(real):
             os.unlink(real)
@@ -175,7 +191,7 @@ def _overwrite(path: str, data: bytes, mode: int | None) -> None:
     """Give a file that has several names its new bytes where it is: a new file would be that of one
     name alone.
     """
-    with open(path, "r+b") as file:
+    with open(os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC), "r+b") as file:
         file.write(data)
         file.truncate()
         file.flush()
