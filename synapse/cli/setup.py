@@ -252,11 +252,15 @@ def where(call: Call) -> None:
         raise NotFound(f"{problem}; {discovery.advice(root)}", id=root)
     namespaces = _unread(call)
     data = {**fields(location), "root": root, "reason": location.reason, "unread": namespaces}
-    lines = [root, f"  {location.reason}"]
+    call.show(data, lambda: _place(root, location.reason, namespaces))
+
+
+def _place(root: str, reason: str, namespaces: dict[str, int]) -> str:
+    lines = [root, f"  {reason}"]
     if namespaces:
         counts = ", ".join(f"{name} ({count})" for name, count in namespaces.items())
         lines.append(f"  no agent but the author may read what stands in {counts}")
-    call.show(data, lambda: "\n".join(map(clean, lines)))
+    return "\n".join(map(clean, lines))
 
 
 def _unread(call: Call) -> dict[str, int]:

@@ -1,6 +1,6 @@
 import json
 
-from synapse.cli import main_view
+from synapse.cli import alias
 
 
 def test_view_is_the_briefing(wrote, run):
@@ -85,5 +85,5 @@ def test_as_of_says_what_it_would_have_been_and_what_came_later(wrote, run):
 def test_synapse_view(wrote, team, monkeypatch, capsys):
     wrote("BREAKING", "--priority", "critical")
     monkeypatch.setattr("sys.argv", ["synapse-view", "--agent", "eng-frontend", "--write"])
-    assert main_view() == 0
+    assert alias("synapse-view") == 0
     assert "BREAKING" in (team / "views" / "eng-frontend.md").read_text()
