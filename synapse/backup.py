@@ -29,7 +29,7 @@ from synapse.errors import (
     StoreError,
     SynapseError,
 )
-from synapse.exchange import lines_in, proven
+from synapse.exchange import demand_fit, lines_in, proven
 from synapse.log.chain import decode, split
 from synapse.log.disk import make_directory, sync_directory, write_file
 from synapse.log.files import FilesLog
@@ -127,6 +127,8 @@ def restore(mem: Memory, path: str) -> Snapshot:
         raise Conflict(
             "the workspace holds records already; restore into a new one (`synapse init DIR`)"
         )
+    with open(open_file(os.path.realpath(os.path.join(path, LOG))), encoding="utf-8") as lines:
+        demand_fit(record for raw in proven(lines) if (record := decode(raw)))
     if isinstance(mem.store.log, FilesLog):
         declared = _read(os.path.join(path, LOG)).declared
         names = [

@@ -267,7 +267,8 @@ class Memory:
         """Put damaged lines of the journal back where the chain proves what they were, and files as
         the journal has them, and record what was done; then what `verify` still finds. `source` is
         another copy: a workspace, a snapshot or an export. With `give_up`, lines that cannot be had
-        are recorded as lost. A dry run writes nothing, and its `notes` say what would be done.
+        are recorded as lost, and those that are set aside as known. A dry run writes nothing,
+        and its `notes` say what would be done.
         """
         from synapse.integrity import repair
 

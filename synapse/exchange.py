@@ -17,6 +17,7 @@ from synapse.log.unite import lines_of
 from synapse.model import kinds
 from synapse.model.entry import NEVER, Entry
 from synapse.model.placement import GENESIS, NOTHING
+from synapse.model.records import Record, set_aside
 from synapse.store import Store
 from synapse.system.quoting import one_line
 
@@ -67,6 +68,7 @@ def lines_in(store: Store, lines: Iterable[str]) -> int:
         )
     raws = list(proven(lines))
     records = [record for record in map(decode, raws) if record is not None]
+    demand_fit(records)
     from synapse.trust.keyring import unproven
 
     for record, why in unproven(records):
@@ -84,6 +86,20 @@ def lines_in(store: Store, lines: Iterable[str]) -> int:
     return len(records)
 
 
+def demand_fit(records: Iterable[Record]) -> None:
+    """Raise InvalidEntry where one of these was set aside, and no operator gave it up since."""
+    refused: dict[int, tuple[int, str]] = {}
+    for number, record in enumerate(records, 1):
+        if why := set_aside(record):
+            refused[record.seq] = (number, why)
+        for seq in record.fields.get("aside", ()) if record.kind == "repair" else ():
+            refused.pop(seq, None)
+    for number, why in refused.values():
+        raise InvalidEntry(
+            f"line {number} cannot be taken in: it {why}; nothing was taken in", line=number
+        )
+
+
 def merge_in(store: Store, source: str | None, *, believe: bool = False) -> Merged:
     """Append what another workspace, or an export of one, holds and this one does not; without a
     source, what git's merge left in the journal as a second history. Conflict where the other is
@@ -92,6 +108,7 @@ def merge_in(store: Store, source: str | None, *, believe: bool = False) -> Merg
     if not isinstance(store.log, FilesLog):
         raise InvalidQuery("only a workspace in a directory can be merged into")
     lines = list(lines_of(source)) if source else []
+    demand_fit(record for record in map(decode, lines) if record is not None)
     if source and not believe:
         _demand_related(store.log, lines, source)
     try:

@@ -98,7 +98,8 @@ def repair_options(parser: Options) -> None:
     add(
         "--give-up",
         action="store_true",
-        help="record damaged lines as lost where nothing proves what they were",
+        help="record damaged lines as lost where nothing proves what they were, and accept those"
+        " that are set aside",
     )
 
 

@@ -399,6 +399,8 @@ _SENTENCES: Mapping[str, Any] = {
     "repair": lambda act, fields: (
         f"gave up {len(fields['lines'])} damaged stretches of the journal"
         if fields.get("lines")
+        else f"gave up {len(fields['aside'])} lines that are no record of their kind"
+        if fields.get("aside")
         else f"repaired {fields.get('path') or fields.get('id') or 'the store'}"
     ),
 }

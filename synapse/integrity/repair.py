@@ -131,6 +131,9 @@ def repair(
         if not proof.run().ok and proof.wrong:
             repaired, lost = mend(proof)
             store.act("repair", OPERATOR, ids=repaired, lost=lost)
+        if give_up and proof.aside:
+            notes += [f"{problem.where}: given up" for problem in proof.aside.values()]
+            store.act("repair", OPERATOR, aside=[*proof.aside])
     report = verify(store)
     return report._replace(mended=tuple(repaired), notes=tuple(notes))
 

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 from synapse.model import clock
 from synapse.model.entry import mint, minted
 from synapse.model.placement import Tail
-from synapse.model.records import Record
+from synapse.model.records import MALFORMED, Record
+from synapse.model.schemas import misfit
 from synapse.system.digest import sha256
 from synapse.system.json import dumps
+from synapse.system.typed import Any
 
 _HEAD = len('{"chain":"') + 64 + len('",')
 _TEXT = b',"text":'
 _NOT_TEXT = b',"\\u0074ext":'  # the same key, of a mapping within the fields
 _GONE = b"null"  # in the place of a text that was redacted
+_SAID = frozenset(("kind", "by", "id", "path", "once", "key", "f"))  # beside its place and its text
+_WORDS = frozenset((str, type(None)))
 _loads = json.JSONDecoder().decode
 # what an encoder that keeps all characters uses for a text
 _quote = json.encoder.encode_basestring
@@ -79,14 +84,53 @@ def follows(raw: bytes, chain: str) -> bool:
 
 
 def decode(raw: bytes) -> Record | None:
-    """Return the record on a line, or None for one that is torn."""
+    """Return the record on a line, or None for one that is torn. One that is no record of its kind
+    is set aside: it is `malformed`, and its fields say why.
+    """
     try:
         got = _loads(raw.decode())
         at, get = clock.micros(got["at"]), got.get
-        head = (got["seq"], at, got["kind"], got["by"], get("id"), get("f") or {})
-        return Record(*head, get("text"), get("path"), get("once"), get("key"), get("sha"))
+        seq, kind, by, fields = got["seq"], got["kind"], got["by"], get("f") or {}
+        id, text, sha = get("id"), get("text"), get("sha")
+        rest = (get("path"), get("once"), get("key"))
+        if type(seq) is not int:
+            return None
+        if not (
+            type(kind) is type(by) is str
+            and type(fields) is dict
+            and _WORDS.issuperset(map(type, (id, text, sha, *rest)))
+            and (b"\\u" not in raw or _is_text(got))
+        ):
+            return _aside(seq, at, got, "its head or a text in it is none")
+        if why := misfit(kind, id, fields):
+            return _aside(seq, at, got, why, text, sha)
+        return Record(seq, at, kind, by, id, fields, text, *rest, sha)
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
+
+
+def _is_text(got: Mapping[str, Any]) -> bool:
+    """Return whether all texts of a line can be written: none holds half a surrogate pair."""
+    try:
+        dumps(got).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _aside(
+    seq: int, at: int, got: Mapping[str, Any], why: str, text: str | None = None, sha: Any = None
+) -> Record:
+    """Return what is kept of a line that is no record of its kind, for `verify` and for a merge. It
+    has no id and no key, so that nothing else is said to be it.
+    """
+    own = json.dumps({name: value for name, value in got.items() if name in _SAID})
+    fields = {"kind": _writable(got["kind"]), "why": why, "line": own}
+    return Record(seq, at, MALFORMED, _writable(got["by"]), None, fields, text, sha=sha)
+
+
+def _writable(value: object) -> str:
+    return str(value).encode("utf-8", "replace").decode()
 
 
 def decode_head(raw: bytes) -> Record | None:

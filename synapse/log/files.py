@@ -147,7 +147,7 @@ class FilesLog(OperatorFiles):
 
     def texts_of(self, record: Record) -> Iterator[bytes]:
         """Yield the texts that the tree has of an entry, wherever its file may be by now."""
-        if not has_place(record):
+        if record.kind != "entry" or not has_place(record):
             return
         for path in {path_of(record), live_path(record)}:
             raw = self.mirror.read(path)

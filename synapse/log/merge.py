@@ -287,7 +287,7 @@ def _mapped(value: Any, way: _Way, name: str = "") -> Any:
         return min(value, way.floor)  # what ours wrote since was in no sight there
     if name in ("reviews", "holds"):
         return [[way.seqs.get(seq, seq), stands] for seq, stands in value]
-    if name == "acts" and isinstance(value, list | tuple):
+    if name in ("acts", "aside") and isinstance(value, list | tuple):
         return [way.seqs.get(seq, seq) for seq in value]
     if isinstance(value, dict):
         return {way.ids.get(key, key): _mapped(item, way, key) for key, item in value.items()}

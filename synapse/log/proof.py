@@ -17,7 +17,7 @@ from synapse.log.expected import ARCHIVED, GONE, LIVE, ExpectedFile, ExpectedFil
 from synapse.log.journal import Journal
 from synapse.log.mirror import Mirror, block, pages, unplaced
 from synapse.model.placement import GENESIS
-from synapse.model.records import Record, filings
+from synapse.model.records import Record, filings, set_aside
 from synapse.model.results import Problem, Report
 from synapse.system.plain_files import open_file
 
@@ -46,6 +46,7 @@ class Proof:
         self.redacted: set[tuple[str, str]] = set()  # what was redacted, by its record
         self.keyed = False  # whether an entry says of itself that it is signed
         self.given_up: set[tuple[int, int, str]] = set()
+        self.aside: dict[int, Problem] = {}  # of each record that is none of its kind
         # paths of files and pages that are not as expected
         self.wrong: set[str] = set()
 
@@ -150,6 +151,10 @@ class Proof:
                 f"{problem} (line {number} of the journal)",
             )
             self.placed.append((self.place, self.problems[-1]))
+        elif why := set_aside(record):
+            where = f"record {record.seq} ({record.kind})"
+            self._found(where, f"{why} (line {number} of the journal)")
+            self.aside[record.seq] = self.problems[-1]
         elif why := unplaced(record):
             # its line is as it was written: no other takes its place
             self._found(f"record {record.seq} ({record.id or record.kind})", why)
@@ -206,6 +211,9 @@ class Proof:
             states = [(id, ARCHIVED if away else LIVE) for id, away in moved]
             self._move(record.seq, states)
         elif record.kind == "repair":
+            for seq in fields.get("aside", ()):
+                problem = self.aside.pop(seq, None)
+                self.problems = [other for other in self.problems if other is not problem]
             lines = fields.get("lines", ())
             self.given_up |= {(first, last, sha) for first, last, sha in lines}
             self._move(record.seq, [(id, GONE) for id in fields.get("lost", ())])

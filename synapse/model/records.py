@@ -42,6 +42,7 @@ KINDS = frozenset(
         "void",  # a record whose sync failed: it was never acknowledged and does not count
         "seal",  # a torn line stands before this one
         "redact",  # the text of an entry was taken out; its digest stays
+        "malformed",  # a line that is no record of its kind: nobody reads it, `verify` names it
         "repair",  # a file was restored, or its loss recorded
         "run",  # a run began, was taken over or ended; a later record holds only what changed
         "stop",  # somebody wants a run to end
@@ -65,6 +66,7 @@ KINDS = frozenset(
 )
 
 
+MALFORMED = "malformed"
 REDACTED = "[redacted]"  # the body of an entry whose text was taken out
 
 
@@ -248,6 +250,14 @@ def act_of(kind: str, by: str, fields: Mapping[str, object]) -> tuple[Record, Gu
         return Record.new(kind, by, fields), None
     counted = Record.new(kind, by, {**fields, "amount": -1}, key="staging")
     return counted, unruled("staging", str(fields["entry"]))
+
+
+def set_aside(record: Record) -> str | None:
+    """Return why a line is no record of its kind, as `verify` says it; None where it is one."""
+    if record.kind != MALFORMED:
+        return None
+    kind, why = record.fields["kind"], record.fields["why"]
+    return f"is set aside, as no record of kind {kind!r:.60}: {why}"
 
 
 def filings(record: Record) -> list[tuple[str, bool]]:

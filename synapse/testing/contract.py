@@ -311,13 +311,13 @@ class LogContract:
 
     def test_unless_raises_and_writes_nothing(self) -> None:
         commit = self._commit()
-        act = Record.new("claim", "eng-a", {}, key="task")
+        act = Record.new("note", "eng-a", {}, key="task")
         lease = commit.append(act, unless=none_live("task"))
         for view in self._views(commit):
             error = refused(Conflict, partial(view.append, act, unless=none_live("task")))
             assert "task" in str(error)
         assert next(iter(commit.log.since(lease.seq)), None) is None
-        commit.append(Record.new("claim", "eng-a", {"end": True}, key="task"))
+        commit.append(Record.new("note", "eng-a", {"end": True}, key="task"))
         assert commit.append(act, unless=none_live("task")).seq == lease.seq + 2
 
     def test_a_guard_sees_its_key_alone(self) -> None:

@@ -106,9 +106,9 @@ def test_a_claim_has_one_holder_at_a_time(root):
     code = """
 for n in range(15):
     def claim():
-        seq = commit.append(Record.new("claim", name, {}, key="task"), unless=none_live("task")).seq
+        seq = commit.append(Record.new("note", name, {}, key="task"), unless=none_live("task")).seq
         time.sleep(0.0005)
-        commit.append(Record.new("claim", name, {"end": True}, key="task"))
+        commit.append(Record.new("note", name, {"end": True}, key="task"))
         return seq
     attempt(claim)
 """

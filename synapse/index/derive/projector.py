@@ -14,7 +14,7 @@ from synapse.index.derive import taint
 from synapse.index.derive.entries import entry_from, read_entry, size
 from synapse.model.entry import NEVER, RANK, Entry
 from synapse.model.kinds import MESSAGE, NUMBER
-from synapse.model.records import RESTING, Record, entry_of, filings, touched_by
+from synapse.model.records import MALFORMED, RESTING, Record, entry_of, filings, touched_by
 from synapse.system.json import dumps
 from synapse.system.typed import Any
 
@@ -57,7 +57,7 @@ class Projector:
         voids = {seq for (seq,) in self.db.run("all_voids")}
         (self.swept,) = self.db.run("swept").fetchone()
         for record in records:
-            if record.seq not in voids:
+            if record.seq not in voids and record.kind != MALFORMED:
                 self._take(record)
             last = record
             if self.restart:

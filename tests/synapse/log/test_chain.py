@@ -14,7 +14,7 @@ START = Tail(0, GENESIS, 0, "", 0, 0)
 
 
 def line(tail=START, at=AT, **more):
-    fields = {"kind": "entry", "by": "eng", "fields": {"a": 1}} | more
+    fields = {"kind": "note", "by": "eng", "fields": {"a": 1}} | more
     kind, by = fields.pop("kind"), fields.pop("by")
     record = Record.new(kind, by, fields.pop("fields"))._replace(**fields)
     return chain.encode(tail, at, record)

@@ -33,7 +33,7 @@ def journal_at(root):
 
 
 def shown(**fields):
-    return Record.new("shown", "eng", fields)
+    return Record.new("note", "eng", fields)
 
 
 @pytest.fixture
