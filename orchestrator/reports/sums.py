@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from orchestrator.reports.notices import Notices, notices
 from orchestrator.reports.rows import Fields, RunRow, Source, find_runs, run_rows
 from orchestrator.runs.files import ledger, steps
 from orchestrator.runs.files.folder import LEDGER, STEPS
@@ -40,11 +41,12 @@ class Sum(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """The sums of the groups, and of all runs."""
+    """The sums of the groups, and of all runs; the notices to sessions of clients."""
 
     by: str
     groups: list[Sum]
     all: Sum
+    notices: list[Notices]
 
 
 def sums(source: Source, by: str, since: int = 0) -> Sums:
@@ -59,7 +61,8 @@ def sums(source: Source, by: str, since: int = 0) -> Sums:
         for name in sorted({*groups, *(reported or ())})
     ]
     blockers = sum(_blockers(source, "agent", since).values())
-    return Sums(by, found, _sum(source, "in all", rows, blockers))
+    total = _sum(source, "in all", rows, blockers)
+    return Sums(by, found, total, notices(source, since))
 
 
 def group_of(source: Source, by: str, row: RunRow) -> str:

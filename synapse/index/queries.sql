@@ -601,6 +601,12 @@ insert or ignore into fates(seq, hider, reason, until) select :seq, f.hider, f.r
 from ids i join fates f on f.seq = coalesce(i.seq, i.rec)
 where i.id = :id and f.until > :never and f.lifted = 0
 
+-- name: naming
+select coalesce(i.seq, i.rec), t.id, t.head from texts t join ids i on i.id = t.id where instr(t.head, :id) > 0
+
+-- name: tainters
+select distinct hider from fates where seq = :seq and until > :never and lifted = 0
+
 -- name: untaint
 update fates set lifted = 1 where until > :never and seq = (select coalesce(i.seq, i.rec) from ids i where i.id = :id)
 

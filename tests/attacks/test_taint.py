@@ -401,6 +401,10 @@ def test_nothing_that_was_made_of_an_entry_is_missed(seed):
     check(seed)
 
 
+def test_entries_that_name_what_comes_later_are_tainted_with_it():
+    check(4)  # its second cycle is made of the tainted entry; the first of the two comes before
+
+
 def check(seed):
     world = World(seed)
     world.play(30)

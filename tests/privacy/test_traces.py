@@ -10,7 +10,7 @@ import pytest
 from orchestrator.runs.files import folder
 from synapse import crypto
 from synapse.integrity import redaction
-from synapse.log import files
+from synapse.log import commit
 from synapse.log import redact as in_log
 from synapse.privacy import personal
 from synapse.store import Store
@@ -97,7 +97,7 @@ def held(body, *more):
     ("owner", "name", "wrong", "where"),
     [
         (personal, "checked", taken, "not refused"),
-        (files, "safe", taken, "/journal/"),
+        (commit, "safe", taken, "/journal/"),
         (folder, "mask_json", taken, "/runs/"),
         (redaction, "_overwrite", nothing, "/runs/"),
         (Store, "purge", nothing, "/.index/brain.db"),

@@ -109,10 +109,10 @@ def test_files_are_finished_behind_a_step(tmp_path):
         clock.advance("365d")
         memory.as_agent("ada").append("ahead", "projects/p")
         clock.at -= 365 * DAY
-        log = memory.store.log
-        follow, log._follow = log._follow, lambda records: None
+        commit = memory.store.commit
+        followers, commit.followers = commit.followers, []
         entry = memory.as_agent("ada").append("no file yet", "projects/p")
-        log._follow = follow
+        commit.followers = followers
         clock.advance("10s")
         memory.store.look(force=True)
         assert (tmp_path / "ws" / "entries" / "projects" / "p" / f"{entry.id}.md").exists()

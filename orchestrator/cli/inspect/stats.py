@@ -5,8 +5,8 @@ from __future__ import annotations
 from orchestrator.cli.frame.describe import source_of
 from orchestrator.cli.frame.figures import format_count, format_money, mark_estimate
 from orchestrator.cli.frame.grid import grid
-from orchestrator.reports.notices import Notices, notices
-from orchestrator.reports.sums import BY, Sum, sums
+from orchestrator.reports.notices import Notices
+from orchestrator.reports.sums import BY, Sum, Sums, sums
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options
 
@@ -41,15 +41,12 @@ def stats(call: Call) -> None:
     from synapse.model.dates import since as parse_since
 
     since = parse_since(call.args.since, call.memory.store.clock()) or 0
-    source = source_of(call)
-    result, rows = sums(source, call.args.by, since), notices(source, since)
-    call.show(
-        lambda: {"by": result.by, "groups": result.groups, "all": result.all, "notices": rows},
-        lambda: _format_stats(result.by, result.groups, result.all) + _format_notices(rows),
-    )
+    result = sums(source_of(call), call.args.by, since)
+    call.show(result._asdict, lambda: _format_stats(result) + _format_notices(result.notices))
 
 
-def _format_stats(by: str, sums: list[Sum], total: Sum) -> str:
+def _format_stats(result: Sums) -> str:
+    by, sums, total, _ = result
     if not sums:
         return "no runs"
     rows = [_row(group) for group in (*sums, *([total] if len(sums) > 1 else []))]

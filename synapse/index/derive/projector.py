@@ -151,7 +151,7 @@ class Projector:
         """Taint an entry that is made of a tainted one."""
         if taint.sources_of(entry):
             self.flush()
-            taint.inherit(self.db, entry, seq)
+            self._judge_anew(taint.inherit(self.db, entry, seq))
 
     def _olds(self, new: Entry) -> list[int]:
         """Return the earlier entries that it supersedes, by whichever of their ids."""

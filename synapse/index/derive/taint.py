@@ -4,6 +4,8 @@ all others, and what is made of such an entry has the same reasons. Called by th
 
 from __future__ import annotations
 
+import json
+
 from synapse.index.database import Database
 from synapse.model.entry import NEVER, TAINTED, Entry
 from synapse.model.records import Record
@@ -16,12 +18,31 @@ def sources_of(entry: Entry) -> tuple[str, ...]:
     return (*entry.derived_from, *entry.more.get("cites", ()))
 
 
-def inherit(db: Database, entry: Entry, seq: int) -> None:
-    """Taint an entry at this place that is made of one that is tainted."""
+def inherit(db: Database, entry: Entry, seq: int) -> list[int]:
+    """Taint an entry at this place that is made of one that is tainted, and those that named it
+    before it came. Return the places of those that these had hidden, and that are shown again.
+    """
+    late = _inherit(db, entry.id, sources_of(entry), seq)
+    hiders = {
+        row[0] for place in late for row in db.run("tainters", {"seq": place, "never": NEVER})
+    }
+    return [place for hider in sorted(hiders) for place in _settle(db, hider)]
+
+
+def _inherit(db: Database, id: str, sources: tuple[str, ...], seq: int) -> list[int]:
+    """Taint what is at a place by its sources. Return the places of those that named it before."""
     at = {"seq": seq, "never": NEVER}
-    changes = [db.run("taint_as_source", at | {"id": id}) for id in sources_of(entry)]
-    if any(cursor.rowcount > 0 for cursor in changes):
-        db.run("weigh", at)
+    changes = [db.run("taint_as_source", at | {"id": source}) for source in sources]
+    if not any(cursor.rowcount > 0 for cursor in changes):
+        return []
+    db.run("weigh", at)
+    late = []
+    for place, name, head in db.run("naming", {"id": f'"{id}"'}).fetchall():
+        fields = json.loads(head)
+        named = (*fields.get("derived_from", ()), *(fields.get("more") or {}).get("cites", ()))
+        if id in named:
+            late += [place, *_inherit(db, name, named, place)]
+    return late
 
 
 def taint(db: Database, record: Record) -> list[int]:
@@ -29,7 +50,14 @@ def taint(db: Database, record: Record) -> list[int]:
     shown again.
     """
     db.many("taint", [(record.seq, TAINTED, id) for id in record.fields["ids"]])
-    at = {"seq": record.seq, "never": NEVER}
+    return _settle(db, record.seq)
+
+
+def _settle(db: Database, hider: int) -> list[int]:
+    """Weigh anew what a record that taints hides, and what that had hidden. Return the places of
+    those that are shown again.
+    """
+    at = {"seq": hider, "never": NEVER}
     for name in ("end_disputes_of", "weigh_below", "weigh_second"):
         db.run(name, at)
     return [seq for (seq,) in db.run("released", at).fetchall()]

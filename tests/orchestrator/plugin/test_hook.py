@@ -370,7 +370,7 @@ def test_what_a_slow_daemon_did_not_answer_in_time_is_given_once(folder, memory)
         process.stdout.close()
         process.stderr.close()
         _, second, _ = run(folder, after)
-        assert f"{first}{second}".count(f"{id} (from") == 1
+        assert f"{first}{second}".count(f"{id} (") == 1
     finally:
         daemon.terminate()
         daemon.wait(20)
@@ -416,7 +416,7 @@ def test_many_hooks_at_once_give_each_conversation_everything_once(folder, memor
                 run(folder, event(folder, "PostToolUse", agent_id=agent, agent_type="x", **call))
             )
         text = "".join(out for _, out, _ in told[agent])
-        assert [text.count(f"{id} (from") for id in ids] == [1] * len(ids)
+        assert [text.count(f"{id} (") for id in ids] == [1] * len(ids)
     assert log(folder) == ""
 
 

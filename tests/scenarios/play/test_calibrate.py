@@ -63,7 +63,7 @@ class Model:
         searched = any(call.name == "memory_search" for call in calls)
         if dug or (
             self.lot("reads", needs, searched)
-            and not ("from: helper" in text and self.lot("checks", needs))
+            and not ("(helper" in text and self.lot("checks", needs))
         ):
             return found[-1]
         return None
@@ -212,12 +212,12 @@ prompt = sys.stdin.read()
 (need,) = re.findall(r"^Needs: (.+)$", prompt, re.MULTILINE)
 pattern = re.escape(need) + " is ([a-f][0-9][0-9a-f]{5})"
 shown = re.findall(pattern, prompt, re.IGNORECASE)
-if "from: helper" in prompt and Random("checks" + need + str(shown)).random() < checks:
+if "(helper" in prompt and Random("checks" + need + str(shown)).random() < checks:
     shown = re.findall(pattern, open("records.txt").read(), re.IGNORECASE)
 elif Random("reads" + need + str(shown)).random() >= reads:
     shown = []
 with open(sys.argv[0] + ".log", "a") as log:
-    print("helper" if "from: helper" in prompt else "lead", shown and shown[-1] in prompt, shown != [], file=log)
+    print("helper" if "(helper" in prompt else "lead", shown and shown[-1] in prompt, shown != [], file=log)
 print("I did my part.")
 print(f"- **{need}** = `{shown[-1] if shown else 'unknown'}`")
 """
