@@ -161,7 +161,7 @@ UNGATED = {
         "runs, counts and ids, for whoever runs the team; no text of an entry",
     ),
     "ids_alike": "ids; whoever asks is asked of each whether it sees it",
-    "touched": OWN,
+    **dict.fromkeys(("touched", "naming", "tainters"), OWN),
     "links_of": "ids of atoms; whoever asks sees one end, and is asked whether it sees the other",
     "uses_of": NUMBER,
     **dict.fromkeys(
