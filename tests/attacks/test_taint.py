@@ -405,6 +405,19 @@ def test_entries_that_name_what_comes_later_are_tainted_with_it():
     check(4)  # its second cycle is made of the tainted entry; the first of the two comes before
 
 
+def test_a_long_chain_that_was_named_before_it_came_is_tainted_whole():
+    world = World(1)
+    world.write()
+    root, store = world.ids[0], world.mem.store
+    containing.taint(world.mem.as_agent("operator").access, root)
+    names = [f"syn-2001-01-01-{number:04d}" for number in range(1, 1_301)]
+    for id, source in zip(names, [*names[1:], root], strict=True):
+        entry = Entry(id, "eng", "", "api/x", "info", f"{WORD} chain", "30d", ("all",))
+        entry = entry._replace(derived_from=(source,), authority=60, trust="local")
+        store.write(Record.new("entry", "eng", {}, entry))
+    assert not {entry.id for entry in world.mem.as_agent("cto").read(limit=None)} & {*names}
+
+
 def check(seed):
     world = World(seed)
     world.play(30)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 
 from synapse.index.database import Database
+from synapse.index.derive.entries import sources_in
 from synapse.model.entry import NEVER, TAINTED, Entry
 from synapse.model.records import Record
 
@@ -22,27 +23,24 @@ def inherit(db: Database, entry: Entry, seq: int) -> list[int]:
     """Taint an entry at this place that is made of one that is tainted, and those that named it
     before it came. Return the places of those that these had hidden, and that are shown again.
     """
-    late = _inherit(db, entry.id, sources_of(entry), seq)
+    late: list[int] = []
+    waiting = [(seq, entry.id, sources_of(entry))]
+    while waiting:
+        place, id, sources = waiting.pop()
+        at = {"seq": place, "never": NEVER}
+        changes = [db.run("taint_as_source", at | {"id": source}) for source in sources]
+        if not any(cursor.rowcount > 0 for cursor in changes):
+            continue
+        db.run("weigh", at)
+        for earlier, name, head in db.run("naming", {"id": f'"{id}"'}).fetchall():
+            named = sources_in(json.loads(head))
+            if id in named:
+                late.append(earlier)
+                waiting.append((earlier, name, named))
     hiders = {
         row[0] for place in late for row in db.run("tainters", {"seq": place, "never": NEVER})
     }
     return [place for hider in sorted(hiders) for place in _settle(db, hider)]
-
-
-def _inherit(db: Database, id: str, sources: tuple[str, ...], seq: int) -> list[int]:
-    """Taint what is at a place by its sources. Return the places of those that named it before."""
-    at = {"seq": seq, "never": NEVER}
-    changes = [db.run("taint_as_source", at | {"id": source}) for source in sources]
-    if not any(cursor.rowcount > 0 for cursor in changes):
-        return []
-    db.run("weigh", at)
-    late = []
-    for place, name, head in db.run("naming", {"id": f'"{id}"'}).fetchall():
-        fields = json.loads(head)
-        named = (*fields.get("derived_from", ()), *(fields.get("more") or {}).get("cites", ()))
-        if id in named:
-            late += [place, *_inherit(db, name, named, place)]
-    return late
 
 
 def taint(db: Database, record: Record) -> list[int]:

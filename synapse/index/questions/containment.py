@@ -11,6 +11,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable
 
+from synapse.index.derive.entries import sources_in
 from synapse.index.snapshot import Snapshot
 from synapse.model.entry import NEVER
 from synapse.model.records import Record
@@ -97,8 +98,7 @@ class _Lineage:
             fields = json.loads(head)
             self.places[id] = rec
             self.alias |= {fields["alias"]: id} if "alias" in fields else {}
-            cited = (fields.get("more") or {}).get("cites", ())
-            sources += [(origin, id) for origin in (*fields.get("derived_from", ()), *cited)]
+            sources += [(origin, id) for origin in sources_in(fields)]
             if run := fields.get("run"):
                 self.of_run[run].append((at, id))
                 for read in fields.get("saw", ()):
