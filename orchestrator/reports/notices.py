@@ -4,9 +4,10 @@ what they may have spared.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from orchestrator.reports.rows import Source, find_runs
+from orchestrator.reports.rows import Fields
 
 
 class Notices(NamedTuple):
@@ -21,12 +22,11 @@ class Notices(NamedTuple):
     again: int
 
 
-def notices(source: Source, since: int = 0) -> list[Notices]:
-    """Return what the sessions were told that began since then and have ended."""
+def notices(runs: Iterable[Fields]) -> list[Notices]:
+    """Return what these sessions were told, those of them that have ended."""
     sums = dict[str, Notices]()
-    for run in find_runs(source):
-        counts_by_kind = run.get("notices") if run["at"] >= since else None
-        for kind, counts in (counts_by_kind or {}).items():
+    for run in runs:
+        for kind, counts in (run.get("notices") or {}).items():
             _, *before = sums.get(kind, Notices(kind, 0, 0, 0, 0))
             sums[kind] = Notices(kind, *(a + int(b) for a, b in zip(before, counts, strict=True)))
     return [sums[kind] for kind in sorted(sums)]

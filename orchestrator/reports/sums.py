@@ -51,7 +51,8 @@ class Sums(NamedTuple):
 
 def sums(source: Source, by: str, since: int = 0) -> Sums:
     """Return what the runs since then took, by one of BY or by the day that they began."""
-    rows = run_rows(source, [run for run in find_runs(source) if run["at"] >= since])
+    runs = [run for run in find_runs(source) if run["at"] >= since]
+    rows = run_rows(source, runs)
     groups: dict[str, list[RunRow]] = {}
     for row in rows:
         groups.setdefault(group_of(source, by, row), []).append(row)
@@ -62,7 +63,7 @@ def sums(source: Source, by: str, since: int = 0) -> Sums:
     ]
     blockers = sum(_blockers(source, "agent", since).values())
     total = _sum(source, "in all", rows, blockers)
-    return Sums(by, found, total, notices(source, since))
+    return Sums(by, found, total, notices(runs))
 
 
 def group_of(source: Source, by: str, row: RunRow) -> str:

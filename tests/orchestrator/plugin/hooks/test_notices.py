@@ -3,7 +3,7 @@
 import os
 
 from orchestrator.reports.notices import notices
-from orchestrator.reports.rows import Source
+from orchestrator.reports.rows import Source, find_runs
 from orchestrator.runs.records import Runs
 from tests.orchestrator.plugin.conftest import context, denied
 from tests.orchestrator.plugin.hooks.test_changes import RENAMED, sessions, text
@@ -14,7 +14,7 @@ LONG = "x = 1\n" * 400
 
 def counted(memory):
     """Return the notices of sessions that have ended, by their kinds."""
-    return {row.kind: row for row in notices(Source(memory.store, memory.store.root))}
+    return {row.kind: row for row in notices(find_runs(Source(memory.store, memory.store.root)))}
 
 
 def test_each_kind_of_notice_is_counted_with_what_it_took(sessions, memory):
