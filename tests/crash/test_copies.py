@@ -59,12 +59,22 @@ def emptied(folder):
     os.truncate(os.path.join(folder.path, STEPS), 0)
 
 
+def marked_steps(folder):
+    """The lines that the mark counts: something may have been done by each. A kill may have left
+    another whole one behind them, by which nothing was done.
+    """
+    with open(os.path.join(folder.path, MARK), encoding="utf-8") as file:
+        length = int(file.read().split()[1])
+    with open(os.path.join(folder.path, STEPS), "rb") as file:
+        return file.read(length).splitlines(keepends=True)
+
+
 def cut(lines, marked=True):
-    """Cut off the last lines, in place."""
+    """Cut off the last lines that the mark counts, in place."""
 
     def damage(folder):
-        rest = "".join([*folder.lines(STEPS)][:-lines])
-        os.truncate(os.path.join(folder.path, STEPS), len(rest.encode()))
+        rest = b"".join(marked_steps(folder)[:-lines])
+        os.truncate(os.path.join(folder.path, STEPS), len(rest))
         if not marked:
             os.unlink(os.path.join(folder.path, MARK))
 
@@ -72,19 +82,17 @@ def cut(lines, marked=True):
 
 
 def torn(folder):
-    """Cut into the last whole line: what a kill left of another one behind it was no step yet."""
-    path = os.path.join(folder.path, STEPS)
-    with open(path, "rb") as file:
-        whole = file.read().rfind(b"\n") + 1
-    os.truncate(path, whole - 20)
+    """Cut into the last line that the mark counts."""
+    length = len(b"".join(marked_steps(folder)))
+    os.truncate(os.path.join(folder.path, STEPS), length - 20)
 
 
 def replaced(folder):
     """Put an older state of the steps there, as a restored file is."""
     path = os.path.join(folder.path, STEPS)
-    older = "".join([*folder.lines(STEPS)][:-1])
+    older = b"".join(marked_steps(folder)[:-1])
     os.unlink(path)
-    with open(path, "w", encoding="utf-8") as file:
+    with open(path, "wb") as file:
         file.write(older)
 
 
