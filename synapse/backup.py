@@ -14,14 +14,13 @@ number to keep is given.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 
-from synapse.core import Memory
 from synapse.errors import (
-    Conflict,
     InvalidEntry,
     InvalidQuery,
     NotFound,
@@ -29,15 +28,19 @@ from synapse.errors import (
     StoreError,
     SynapseError,
 )
-from synapse.exchange import demand_fit, lines_in, proven
+from synapse.exchange import acceptable, demand_empty, lines_out, proven, put_in
+from synapse.log.begun import Begun
 from synapse.log.chain import decode, split
 from synapse.log.disk import make_directory, sync_directory, write_file
 from synapse.log.files import FilesLog
 from synapse.model import clock
 from synapse.model.namespace import is_component
+from synapse.model.records import Record
+from synapse.store import Store
 from synapse.system.digest import sha256
 from synapse.system.plain_files import make_folder, open_file, read_file
 from synapse.system.typed import Any, NamedTuple, T
+from synapse.trust.persons import operators_alone
 
 FORMAT = 1
 LOG, FILES, MANIFEST = "log.jsonl", "files", "manifest.json"
@@ -70,29 +73,31 @@ class _Lines(NamedTuple):
     declared: dict[str, str | None]
 
 
-def take(mem: Memory, directory: str, keep: int | None = None) -> Snapshot:
+def take(store: Store, directory: str, keep: int | None = None) -> Snapshot:
     """Return a new snapshot below the directory, checked after it was written. With `keep`, older
     ones of the same log beyond so many are removed then.
     """
     if keep is not None and keep < 1:
         raise InvalidQuery("keep 1 snapshot or more", keep=keep)
+    operators_alone("backup")
     directory = os.path.abspath(os.path.expanduser(directory))
-    root = mem.store.root
+    root = store.root
     if root is not None and (directory + os.sep).startswith(os.path.abspath(root) + os.sep):
         raise InvalidQuery(
             f"{directory} is in the workspace itself: what takes one would take the other",
             dir=directory,
         )
-    mem.store.look(force=True)
-    snapshot = _or_store_error(directory, lambda: _written(mem, directory))
+    store.look(force=True)
+    snapshot = _or_store_error(directory, lambda: _written(store, directory))
     if keep is not None:
         for old in [results for results in listed(directory) if results.origin == snapshot.origin][
             :-keep
         ]:
-            # first, so that none is half there
-            os.unlink(os.path.join(old.path, MANIFEST))
-            sync_directory(old.path)
-            shutil.rmtree(old.path)
+            # first, so that none is half there: a hidden one is removed by the next
+            gone = os.path.join(directory, f".{os.path.basename(old.path)}.tmp")
+            os.rename(old.path, gone)
+            sync_directory(directory)
+            shutil.rmtree(gone)
     return snapshot
 
 
@@ -120,31 +125,48 @@ def check(path: str) -> Snapshot:
     )
 
 
-def restore(mem: Memory, path: str) -> Snapshot:
+def restore(store: Store, path: str) -> Snapshot:
     """Fill a workspace that holds nothing yet. The agents' files are those the log vouches for."""
     snapshot = check(path)
-    if next(iter(mem.store.log.since(0)), None) is not None:
-        raise Conflict(
-            "the workspace holds records already; restore into a new one (`synapse init DIR`)"
-        )
-    with open(open_file(os.path.realpath(os.path.join(path, LOG))), encoding="utf-8") as lines:
-        demand_fit(record for raw in proven(lines) if (record := decode(raw)))
-    if isinstance(mem.store.log, FilesLog):
-        declared = _read(os.path.join(path, LOG)).declared
-        names = [
-            name
-            for name, digest in snapshot.files.items()
-            if declared.get(name, digest) == digest and is_kept(name)
-        ]
-        _or_store_error(
-            mem.store.log.root,
-            lambda: _place(os.path.join(path, FILES), str(mem.store.root), names),
-        )
-        mem.store.declared_settings = None  # its file is another one now
-        mem.store.sign(*(name for name in names if name == "synapse.yaml" or name in declared))
-    with open(os.path.join(path, LOG), encoding="utf-8", newline="\n") as lines:
-        lines_in(mem.store, lines)
+    demand_empty(store, "restore")
+    if not isinstance(store.log, FilesLog):
+        put_in(store, *_lines(path))
+        return snapshot
+    _lines(path)  # what is refused is refused before anything is there
+    path = os.path.abspath(path)
+    Begun(store.log.root).carry_out("restore", {"path": path}, lambda: _fill(store, snapshot))
     return snapshot
+
+
+def finish_restore(store: Store, path: str) -> None:
+    """Fill a workspace from a snapshot where a killed process began to."""
+    if next(iter(store.log.since(0)), None) is None:
+        try:
+            _fill(store, check(path))
+        except NotFound as error:
+            raise StoreError(f"a restore was begun and cannot be finished: {error}") from error
+
+
+def _lines(path: str) -> tuple[list[bytes], list[Record]]:
+    """Return what the log of a snapshot holds; it was read through before."""
+    file = open_file(os.path.realpath(os.path.join(path, LOG)))
+    with open(file, encoding="utf-8", newline="\n") as lines:
+        return acceptable(lines)
+
+
+def _fill(store: Store, snapshot: Snapshot) -> None:
+    """Put the files of a snapshot there, and then its log: one that is there is whole."""
+    path, root = snapshot.path, str(store.root)
+    declared = _read(os.path.join(path, LOG)).declared
+    names = [
+        name
+        for name, digest in snapshot.files.items()
+        if declared.get(name, digest) == digest and is_kept(name)
+    ]
+    _or_store_error(root, lambda: _place(os.path.join(path, FILES), root, names))
+    store.declared_settings = None  # its file is another one now
+    store.sign(*(name for name in names if name == "synapse.yaml" or name in declared))
+    put_in(store, *_lines(path))
 
 
 def is_kept(path: str) -> bool:
@@ -181,22 +203,20 @@ def listed(directory: str) -> list[Snapshot]:
 # -- out -------------------------------------------------------------------------------------------
 
 
-def _written(mem: Memory, directory: str) -> Snapshot:
+def _written(store: Store, directory: str) -> Snapshot:
     """Write a snapshot under another name, read it back, and only then give it its own."""
     make_directory(directory, 0o700)
-    time = clock.iso(mem.store.clock())
+    time = clock.iso(store.clock())
+    _remove_unfinished(directory)
     aside = os.path.join(directory, f".{time}-{os.getpid()}.tmp")
     os.mkdir(aside, 0o700)
+    held = os.open(aside, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    fcntl.flock(held, fcntl.LOCK_EX)
     try:
-        files = dict(_files(mem, os.path.join(aside, FILES)))
-        _write(os.path.join(aside, LOG), (line.encode() for line in mem.export()))
+        files = dict(_files(store, os.path.join(aside, FILES)))
+        _write(os.path.join(aside, LOG), (line.encode() for line in lines_out(store)))
         lines = _read(os.path.join(aside, LOG))
-        manifest = {
-            "format": FORMAT,
-            "name": mem.store.settings.name,
-            "taken": time,
-            "files": files,
-        }
+        manifest = {"format": FORMAT, "name": store.settings.name, "taken": time, "files": files}
         manifest |= {
             "records": lines.records,
             "head": lines.head,
@@ -210,7 +230,7 @@ def _written(mem: Memory, directory: str) -> Snapshot:
         check(aside)
         for folder, _, _ in os.walk(aside):
             sync_directory(folder)
-        name = mem.store.settings.name
+        name = store.settings.name
         moment = f"{time[:10]}T{time[11:19].replace(':', '')}.{time[20:26]}Z"
         final = os.path.join(
             directory, f"{name if is_component(name) else 'workspace'}-{moment}-{lines.records}"
@@ -220,18 +240,39 @@ def _written(mem: Memory, directory: str) -> Snapshot:
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
         raise
+    finally:
+        os.close(held)
     return check(final)
 
 
-def _files(mem: Memory, target: str) -> Iterator[tuple[str, str]]:
+def _remove_unfinished(directory: str) -> None:
+    """Remove the folders of snapshots that killed processes were writing: nobody holds them."""
+    for name in os.listdir(directory):
+        if not (name.startswith(".") and name.endswith(".tmp")):
+            continue
+        path = os.path.join(directory, name)
+        try:
+            held = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(path, ignore_errors=True)
+        except BlockingIOError:
+            pass  # it is being written
+        finally:
+            os.close(held)
+
+
+def _files(store: Store, target: str) -> Iterator[tuple[str, str]]:
     """Copy what the log cannot give back: each with its digest. Links are not followed, and not
     kept.
     """
     os.mkdir(target)
-    if mem.store.root is None:
+    if store.root is None:
         return
-    for folder, folders, names in os.walk(mem.store.root):
-        inside = os.path.relpath(folder, mem.store.root)
+    for folder, folders, names in os.walk(store.root):
+        inside = os.path.relpath(folder, store.root)
         prefix = "" if inside == "." else f"{inside}/"
         folders[:] = sorted(name for name in folders if is_kept(prefix + name))
         for name in sorted(names):

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from types import TracebackType
 
 from synapse.access.writer import incarnation
@@ -17,6 +18,7 @@ from synapse.errors import Forbidden, InvalidEntry, NotFound, StoreCorrupt, Stor
 from synapse.index.reading import asks_again
 from synapse.integrity.last_signed import last_signed
 from synapse.log import open_log
+from synapse.log.begun import Begun, Finish
 from synapse.log.disk import make_directory, sync_directory, write_file
 from synapse.log.files import FilesLog
 from synapse.model import clock as clocks
@@ -88,6 +90,22 @@ class Memory:
         self._schedule: Schedule | None = None
         if isinstance(store.log, FilesLog):
             store.commit.subscribe(self._committed)
+            store.finish_begun = partial(Begun(store.log.root).finish, self._finishes())
+
+    def _finishes(self) -> dict[str, Finish]:
+        """Return how to finish each kind of act that a killed process may have begun."""
+
+        def redact(fields: Mapping[str, str]) -> None:
+            from synapse.integrity.redaction import finish_redaction
+
+            finish_redaction(self.store, fields["entry"])
+
+        def restore(fields: Mapping[str, str]) -> None:
+            from synapse.backup import finish_restore
+
+            finish_restore(self.store, fields["path"])
+
+        return {"redact": redact, "restore": restore}
 
     def _committed(self, records: Sequence[Record]) -> None:
         """Make a signed checkpoint where one is due, which every tenth record asks for."""

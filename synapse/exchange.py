@@ -62,10 +62,22 @@ def lines_in(store: Store, lines: Iterable[str]) -> int:
     """Take in the lines of an export, into a log that holds nothing yet; how many records. All or
     none.
     """
+    demand_empty(store, "import")
+    return put_in(store, *acceptable(lines))
+
+
+def demand_empty(store: Store, act: str) -> None:
+    """Raise Conflict where the log holds anything."""
     if next(iter(store.log.since(0)), None) is not None:
         raise Conflict(
-            "the workspace holds records already; import into a new one (`synapse init DIR`)"
+            f"the workspace holds records already; {act} into a new one (`synapse init DIR`)"
         )
+
+
+def acceptable(lines: Iterable[str]) -> tuple[list[bytes], list[Record]]:
+    """Return the lines of an export, and their records. InvalidEntry where one may not be taken
+    in.
+    """
     raws = list(proven(lines))
     records = [record for record in map(decode, raws) if record is not None]
     demand_fit(records)
@@ -76,6 +88,11 @@ def lines_in(store: Store, lines: Iterable[str]) -> int:
             f"record {record.seq} ({record.id}) cannot be taken in: {why}; nothing was imported",
             line=record.seq,
         )
+    return raws, records
+
+
+def put_in(store: Store, raws: list[bytes], records: list[Record]) -> int:
+    """Put acceptable lines into a log that holds nothing yet; return how many records."""
     if isinstance(store.log, FilesLog):
         store.log.recover(raws, records)
         store.operator_files.write_missing()

@@ -68,6 +68,8 @@ class Store:
         self.afterwards = self.index.afterwards  # runs what writes, behind a snapshot
         self.held: dict[str, int] = {}  # files that are locked while this is open
         self.mutex = allocate_lock()
+        # finishes what killed processes began here; returns what is left
+        self.finish_begun: Callable[[], list[str]] = list
         self.looked = self.glanced = -LOOK_EVERY
         self.pause = LOOK_EVERY
         self.operator_files = OperatorFiles(log, self.commit, self.index)
@@ -117,7 +119,7 @@ class Store:
     def glance(self) -> None:
         """Notice what every agent acts by: the operator's files."""
         overdue = time.monotonic() - self.glanced >= LOOK_EVERY and not self.index.held
-        if overdue and self._alone(lambda tree: self.operator_files.notice()):
+        if overdue and self._alone(lambda tree: self._notice()):
             self.glanced = time.monotonic()
 
     def _alone(self, section: Callable[[Tree], object]) -> bool:
@@ -138,9 +140,17 @@ class Store:
             self.mutex.release()
         return True
 
+    def _notice(self) -> bool:
+        """Take in the operator's files, unless a restore was begun that puts them there."""
+        if "restore.json" in self.finish_begun():
+            return False
+        self.operator_files.notice()
+        return True
+
     def _look(self, tree: Tree, *, whole: bool) -> None:
         self.index.catch_up()
-        self.operator_files.notice()
+        if not self._notice():
+            return
         if tree.lags:
             self.operator_files.write_missing()
         tree.finish(None if self.looked < 0 else FINISHED_IN_A_LOOK)

@@ -103,7 +103,7 @@ def spend(mem: Memory, on: date) -> bool:
         decisions.demand(store.root, of_backup(declared, store.root))
     right = claim(mem, BACKUP, day, store.clock())
     if right is not None:
-        finish(mem, right, path=take(mem, settings.directory, settings.keep).path)
+        finish(mem, right, path=take(mem.store, settings.directory, settings.keep).path)
     return semantic and _state(store, BACKUP, day) == "done"
 
 

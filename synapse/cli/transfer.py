@@ -127,7 +127,7 @@ def import_(call: Call) -> None:
     if os.path.isdir(call.args.file):
         from synapse import backup as snapshots
 
-        snapshot = snapshots.restore(call.memory, call.args.file)
+        snapshot = snapshots.restore(call.memory.store, call.args.file)
         summary = (
             f"{snapshot.records} records restored: the workspace is as it was at {snapshot.at}"
         )
@@ -184,7 +184,7 @@ def backup(call: Call) -> None:
     if call.args.check:
         snapshot = snapshots.check(os.path.expanduser(call.args.directory))
     else:
-        snapshot = snapshots.take(call.memory, call.args.directory, call.args.keep)
+        snapshot = snapshots.take(call.memory.store, call.args.directory, call.args.keep)
     call.show(
         lambda: fields(snapshot),
         lambda: clean(f"{snapshot.path}: {snapshot.records} records, head {snapshot.head}"),

@@ -675,6 +675,9 @@ update texts set head = ? where rec = ?
 -- name: revise
 update entries set prio = ?, bytes = ?, rev = rev + 1 where seq = ?
 
+-- name: redact
+update texts set body = :body where rec = :rec
+
 -- name: rivals_by_topic
 select t.seq from topics t join entries e on e.seq = t.seq
 where t.nid = :nid and t.topic = :topic and e.hidden < :never and e.archived = 0 and e.expires > :at and t.seq <> :seq

@@ -1,8 +1,9 @@
 """Redaction: the operator takes the text of one entry out of the whole workspace.
 
-First the act is recorded, then files that repeat the text are overwritten, then the line of the
-journal, the entry's own file and the index follow. Killed at any step, the same call finishes it.
-What has left the workspace is out of reach. The shell calls this.
+First the act is recorded, and nobody is shown the text any more. Then files that repeat it are
+overwritten; the line of the journal, the entry's own file and the index follow. Killed at any step,
+it is finished by whoever next looks at the workspace and may write, and by the same call. What has
+left the workspace is out of reach. The shell calls this.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 
 from synapse.errors import InvalidEntry, NotFound, StoreError
+from synapse.log.begun import Begun
 from synapse.log.files import FilesLog
 from synapse.model.agents import OPERATOR
 from synapse.model.entry import Entry
@@ -40,7 +43,6 @@ def redact(store: Store, id: str, reason: str) -> Redacted:
         raise InvalidEntry("say why: the reason is all that will be left")
     store.demand_writable()
     store.look(force=True)
-    log = store.log
     record = store.commit.get(id)
     if record.kind != "entry" or record.id is None:
         raise NotFound(f"there is no entry {id}", id=id)
@@ -51,20 +53,41 @@ def redact(store: Store, id: str, reason: str) -> Redacted:
         )
     sha = record.sha or sha256((record.text or "").encode())
     act = Record.new("redact", OPERATOR, {"entry": record.id, "sha": sha, "reason": reason})
-    store.write(act, once=f"redact:{record.id}")
     entry = entry_of(record)
     also, heads = _repeats(store, entry) if record.text is not None else ((), ())
-    files: set[str] = set()
-    needles = forms(entry.body) if record.text is not None else []
-    if isinstance(log, FilesLog):
-        files |= _overwrite(log.root, needles)
-        log.redact(record)
-        _purge(store)
-        files |= _overwrite(log.root, needles)  # what a run was shown meanwhile
+    if isinstance(store.log, FilesLog):
+        begun = Begun(store.log.root)
+        files = begun.carry_out(
+            f"redact-{record.id}", {"entry": record.id}, lambda: _take_out(store, record, act)
+        )
     else:
-        log.redact(record)
-        _purge(store)
+        files = _take_out(store, record, act)
     return Redacted(record.id, sha, tuple(sorted(files)), also, heads, _stays(entry))
+
+
+def finish_redaction(store: Store, id: str) -> None:
+    """Finish what a killed process began, if it came to record the act."""
+    with suppress(NotFound):
+        record = store.commit.get(id)
+        acts = (act for act in store.log.since(record.seq) if act.kind == "redact")
+        for act in acts:
+            if act.fields.get("entry") == record.id:
+                _take_out(store, record, act)
+                return
+
+
+def _take_out(store: Store, record: Record, act: Record) -> set[str]:
+    """Record the act, and take the text out of all places; return the files that repeated it."""
+    log = store.log
+    store.write(act, once=f"redact:{record.id}")
+    store.refresh()  # from here on nobody is shown it
+    needles = forms(entry_of(record).body) if record.text is not None else []
+    files = _overwrite(log.root, needles) if isinstance(log, FilesLog) else set()
+    log.redact(record)
+    _purge(store)
+    if isinstance(log, FilesLog):
+        files |= _overwrite(log.root, needles)  # what a run was shown meanwhile
+    return files
 
 
 def _purge(store: Store) -> None:

@@ -12,7 +12,7 @@ from synapse.log.settle import page_path
 from synapse.model.records import Record
 from synapse.system.typed import NamedTuple
 
-LIVE, STAGED, ARCHIVED, GONE = range(4)
+LIVE, STAGED, ARCHIVED, GONE, REDACTED = range(5)
 _ROW = struct.Struct(">QIIB32s")
 
 
@@ -48,8 +48,12 @@ class ExpectedFiles:
         order.
         """
         for id, row in self._rows.items():
-            if row[16] != GONE:
+            if row[16] not in (GONE, REDACTED):
                 yield self._file(id, row)
+
+    def redacted(self) -> Iterator[ExpectedFile]:
+        """Yield every entry whose text was taken out: it has no file, whatever becomes of it."""
+        return (self._file(id, row) for id, row in self._rows.items() if row[16] == REDACTED)
 
     def add(self, record: Record) -> None:
         id, state = record.id or "", STAGED if record.fields.get("staged") else LIVE
@@ -66,14 +70,10 @@ class ExpectedFiles:
         entry that is not known.
         """
         row = self._rows.get(id or "")
-        if row is None or id is None:
+        if row is None or id is None or row[16] == REDACTED:
             return None
         self._rows[id] = row[:16] + bytes([state]) + row[17:]
         return self._file(id, row).page
-
-    def forget(self, id: str) -> None:
-        """Forget an entry: it has no file any more, whatever becomes of it."""
-        self._rows.pop(id, None)
 
     def state(self, id: str) -> int:
         """Return the state of an entry's file; an entry that is not known has none."""

@@ -13,7 +13,7 @@ from hashlib import sha256 as hash_of
 from synapse.errors import InvalidQuery
 from synapse.log.chain import decode, is_redacted, quoted, split
 from synapse.log.damage import is_changed
-from synapse.log.expected import ARCHIVED, GONE, LIVE, ExpectedFile, ExpectedFiles
+from synapse.log.expected import ARCHIVED, GONE, LIVE, REDACTED, ExpectedFile, ExpectedFiles
 from synapse.log.journal import Journal
 from synapse.log.mirror import Mirror, block, pages, unplaced
 from synapse.model.placement import GENESIS
@@ -219,7 +219,7 @@ class Proof:
             self._move(record.seq, [(id, GONE) for id in fields.get("lost", ())])
         elif record.kind == "redact":
             self.redacted.add((str(fields.get("entry")), str(fields.get("sha"))))
-            self.expected.forget(str(fields.get("entry")))
+            self.expected.move(str(fields.get("entry")), REDACTED)
         elif record.kind == "void":
             self.expected.remove(fields["seq"])
             for id, state in self.before.pop(fields["seq"], ()):
@@ -249,6 +249,16 @@ class Proof:
                 self._file(file)
         for page, files in archived.items():
             self._page(page, files)
+        for file in self.expected.redacted():
+            self._redacted_file(file)
+
+    def _redacted_file(self, file: ExpectedFile) -> None:
+        left = [path for path in {file.live, file.staged} if self.mirror.exists(path)]
+        raw = self.mirror.read(file.page, limit=1 << 40) or b""
+        if file.id.encode() in raw and any(page.id == file.id for page in pages(raw)):
+            left.append(file.page)
+        for path in left:
+            self._found(path, f"holds {file.id}, which was redacted: redact it again")
 
     def _file(self, file: ExpectedFile) -> None:
         raw = self.mirror.read(file.path)

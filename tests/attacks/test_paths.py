@@ -200,7 +200,7 @@ def test_an_import_puts_nothing_where_no_entry_belongs(tmp_path):
 
 def test_a_snapshot_of_such_a_log_is_refused(tmp_path):
     with synapse.init(str(tmp_path / "other")) as other:
-        taken = backup.take(other, str(tmp_path / "kept")).path
+        taken = backup.take(other.store, str(tmp_path / "kept")).path
     with open(os.path.join(taken, "manifest.json"), encoding="utf-8") as file:
         manifest = json.load(file)
     with synapse.init(str(tmp_path / "memory")) as memory:
@@ -213,7 +213,7 @@ def test_a_snapshot_of_such_a_log_is_refused(tmp_path):
             with open(os.path.join(taken, "manifest.json"), "w") as file:
                 json.dump(manifest, file)
             with pytest.raises(synapse.SynapseError, match="line 2"):
-                backup.restore(memory, taken)
+                backup.restore(memory.store, taken)
             assert not list(memory.store.log.since(0))
             assert not stray(tmp_path / "memory", before), name
 
@@ -581,7 +581,7 @@ def test_a_snapshot_restores_no_program_and_nothing_that_is_derived(tmp_path):
     stay behind.
     """
     with synapse.init(str(tmp_path / "other")) as other:
-        taken = backup.take(other, str(tmp_path / "kept")).path
+        taken = backup.take(other.store, str(tmp_path / "kept")).path
     kept = {"synapse.yaml": b"name: x\n", "tool.sh": b"#!/bin/sh\n", "sub/a.md": b"a"}
     with open(os.path.join(taken, "manifest.json"), encoding="utf-8") as file:
         manifest = json.load(file)
@@ -595,7 +595,7 @@ def test_a_snapshot_restores_no_program_and_nothing_that_is_derived(tmp_path):
     with open(os.path.join(taken, "manifest.json"), "w", encoding="utf-8") as file:
         json.dump(manifest, file)
     with synapse.init(str(tmp_path / "memory")) as memory:
-        assert backup.restore(memory, taken).records == manifest["records"]
+        assert backup.restore(memory.store, taken).records == manifest["records"]
     found = tree(tmp_path / "memory")
     assert not [path for path in found if found[path][1] == b"evil"]
     assert not [path for path in found if ".git" in path.casefold()]
@@ -608,7 +608,7 @@ def test_a_snapshot_takes_nothing_of_git(tmp_path):
     with synapse.init(str(tmp_path / "memory")) as memory:
         (tmp_path / "memory" / ".git" / "hooks").mkdir(parents=True)
         (tmp_path / "memory" / ".git" / "hooks" / "x").write_text("x")
-        taken = backup.take(memory, str(tmp_path / "kept"))
+        taken = backup.take(memory.store, str(tmp_path / "kept"))
     assert set(taken.files) == {"synapse.yaml"}
 
 

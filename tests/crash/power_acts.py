@@ -176,7 +176,7 @@ def take(memory, acknowledge):
     directory = os.path.join(os.path.dirname(memory.store.root), "deep", "backups")
     for n in range(3):
         memory.as_agent("eng").append(f"entry {n} " + "v" * 700 * n, "api/endpoints")
-        snapshot = backup.take(memory, directory, keep=2)
+        snapshot = backup.take(memory.store, directory, keep=2)
         acknowledge(("snapshot", n, snapshot))
 
 
@@ -199,7 +199,7 @@ def saved(root):
     """A snapshot of a workspace that is gone."""
     workspace(root)
     with synapse.open(str(root / "memory")) as memory:
-        backup.take(memory, str(root / "backups"))
+        backup.take(memory.store, str(root / "backups"))
         (root / "export").write_text("".join(memory.export()))
     shutil.rmtree(root / "memory")
 
@@ -207,7 +207,7 @@ def saved(root):
 def restored(root, acknowledge):
     (path,) = (root / "backups").iterdir()
     with synapse.init(str(root / "memory")) as memory:
-        backup.restore(memory, str(path))
+        backup.restore(memory.store, str(path))
         for id, text in entries(memory):
             acknowledge(("entry", id, text))
 

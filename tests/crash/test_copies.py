@@ -151,9 +151,9 @@ def test_a_restored_snapshot_leaves_its_runs_undone(dead, tmp_path):
     root, log = dead
     restored, restored_log = tmp_path / "restored", tmp_path / "restored calls"
     with synapse.open(str(root)) as memory:
-        snapshot = backup.take(memory, str(tmp_path / "snapshots"))
+        snapshot = backup.take(memory.store, str(tmp_path / "snapshots"))
     with synapse.init(str(restored)) as memory:
-        backup.restore(memory, snapshot.path)
+        backup.restore(memory.store, snapshot.path)
     restored_log.touch()
     assert live(restored, restored_log) is not None
     assert live(root, log).startswith("done")

@@ -165,7 +165,7 @@ def _merge(mem, act):
 
 
 def _snapshot(mem, act):
-    return backup.take(mem, act.args["directory"]).path
+    return backup.take(mem.store, act.args["directory"]).path
 
 
 def _drop(mem, act):

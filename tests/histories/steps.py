@@ -244,10 +244,10 @@ def move(world):
     world.now += 5 * SECOND
     mem, world.roots = world.handle(), world.roots + 1
     world.looked(mem)
-    taken = backup.take(mem, os.path.join(world.folder, "snapshots"))
+    taken = backup.take(mem.store, os.path.join(world.folder, "snapshots"))
     root = os.path.join(world.folder, f"{world.roots}")
     with synapse.init(root, clock=world.clock) as copy:
-        backup.restore(copy, taken.path)
+        backup.restore(copy.store, taken.path)
         if copy.digest() != mem.digest():
             world.wrong("a restored snapshot is not what was taken")
     world.close_all()

@@ -223,14 +223,14 @@ class Season:
         export = self.out / f"export-{night}.jsonl"
         export.write_text("".join(self.memory.export()))
         (self.out / "hosted.jsonl").write_text("".join(self.memory.export("A")))
-        snapshot = backup.take(self.memory, str(self.out / "snapshots"))
+        snapshot = backup.take(self.memory.store, str(self.out / "snapshots"))
         gone = [*self.redacted.values()]
         self.found += self._traces(export, gone)
         self.found += self._traces(snapshot.path, gone)
         if (night + 1) % self.size.restores == 0:
             again = self.out / f"restored-{night}"
             with synapse.init(str(again), clock=self.clock) as memory:
-                backup.restore(memory, snapshot.path)
+                backup.restore(memory.store, snapshot.path)
                 memory.as_agent("eng-b").search("plan")
                 report = memory.verify()
                 self.found += [("restored", problem) for problem in report.problems]

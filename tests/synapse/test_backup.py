@@ -33,7 +33,7 @@ def mem(tmp_path):
 def copy_of(path, to):
     """A new workspace with what a snapshot holds."""
     mem = synapse.init(str(to))
-    backup.restore(mem, path)
+    backup.restore(mem.store, path)
     return mem
 
 
@@ -41,7 +41,7 @@ def test_a_restored_workspace_is_the_same(mem, tmp_path):
     with open(f"{mem.store.root}/agents/eng-a.yaml", "a") as file:
         file.write("# by hand\n")
     mem.store.refresh(force=True)
-    taken = backup.take(mem, str(tmp_path / "snapshots"))
+    taken = backup.take(mem.store, str(tmp_path / "snapshots"))
     assert taken == backup.check(taken.path)
     assert taken.head == mem.verify().head
     with copy_of(taken.path, tmp_path / "copy") as copy:
@@ -79,7 +79,7 @@ def test_a_snapshot_taken_while_others_write(mem, tmp_path):
         for _ in range(3):
             while taken and len([*mem.export()]) <= taken[-1].records:
                 time.sleep(0.001)
-            taken.append(backup.take(mem, str(tmp_path / "snapshots")))
+            taken.append(backup.take(mem.store, str(tmp_path / "snapshots")))
     finally:
         over.set()
         for each in writers:
@@ -96,22 +96,22 @@ def test_a_snapshot_taken_while_others_write(mem, tmp_path):
 
 def test_nothing_old_is_removed_unless_told(mem, tmp_path):
     place = str(tmp_path / "snapshots")
-    paths = [backup.take(mem, place).path for _ in range(3)]
+    paths = [backup.take(mem.store, place).path for _ in range(3)]
     with synapse.init(str(tmp_path / "other")) as other:
         other.register(Agent("eng-z"))
-        foreign = backup.take(other, place).path
+        foreign = backup.take(other.store, place).path
     os.mkdir(f"{place}/mine")
     assert [each.path for each in backup.listed(place)] == [*paths, foreign]
-    last = backup.take(mem, place, keep=2).path
+    last = backup.take(mem.store, place, keep=2).path
     assert [each.path for each in backup.listed(place)] == [paths[2], foreign, last]
     assert os.path.isdir(f"{place}/mine")
     with pytest.raises(InvalidQuery):
-        backup.take(mem, place, keep=0)
+        backup.take(mem.store, place, keep=0)
 
 
 @pytest.mark.parametrize("name", ["log.jsonl", "files/team.yaml", "manifest.json"])
 def test_damage_is_found(mem, tmp_path, name):
-    path = backup.take(mem, str(tmp_path / "snapshots")).path
+    path = backup.take(mem.store, str(tmp_path / "snapshots")).path
     with open(f"{path}/{name}", "r+b") as file:
         file.seek(-3, os.SEEK_END)
         file.write(b"??")
@@ -119,12 +119,12 @@ def test_damage_is_found(mem, tmp_path, name):
         backup.check(path)
     with synapse.init(str(tmp_path / "copy")) as copy:
         with pytest.raises(StoreCorrupt):
-            backup.restore(copy, path)
+            backup.restore(copy.store, path)
         assert copy.store.log.mark()[1] == 0
 
 
 def test_a_log_that_was_cut_is_found(mem, tmp_path):
-    path = backup.take(mem, str(tmp_path / "snapshots")).path
+    path = backup.take(mem.store, str(tmp_path / "snapshots")).path
     with open(f"{path}/log.jsonl") as file:
         lines = file.readlines()
     with open(f"{path}/log.jsonl", "w") as file:
@@ -134,7 +134,7 @@ def test_a_log_that_was_cut_is_found(mem, tmp_path):
 
 
 def test_a_snapshot_names_no_file_outside_of_it(mem, tmp_path):
-    path = backup.take(mem, str(tmp_path / "snapshots")).path
+    path = backup.take(mem.store, str(tmp_path / "snapshots")).path
     with open(f"{path}/manifest.json") as file:
         told = json.load(file)
     told["files"]["../../out"] = "0" * 64
@@ -146,16 +146,16 @@ def test_a_snapshot_names_no_file_outside_of_it(mem, tmp_path):
 
 def test_where_it_does_not_belong_nothing_happens(mem, tmp_path, monkeypatch):
     with pytest.raises(InvalidQuery, match="itself"):
-        backup.take(mem, f"{mem.store.root}/snapshots")
+        backup.take(mem.store, f"{mem.store.root}/snapshots")
     with pytest.raises(NotFound):
         backup.check(str(tmp_path))
-    path = backup.take(mem, str(tmp_path / "snapshots")).path
+    path = backup.take(mem.store, str(tmp_path / "snapshots")).path
     with pytest.raises(Conflict):
-        backup.restore(mem, path)
+        backup.restore(mem.store, path)
     monkeypatch.setenv("SYNAPSE_RUN", "r")
     monkeypatch.setenv("SYNAPSE_AGENT", "eng-a")
     with pytest.raises(Forbidden):
-        backup.take(mem, str(tmp_path / "snapshots"))
+        backup.take(mem.store, str(tmp_path / "snapshots"))
     assert len(os.listdir(tmp_path / "snapshots")) == 1
 
 
@@ -164,7 +164,7 @@ def test_a_snapshot_is_no_workspace_and_says_how_it_is_restored(tmp_path):
     with synapse.init(str(tmp_path / "ws")) as memory:
         memory.register(synapse.Agent("a", role="cto"))
         memory.as_agent("a").append("kept", "api/x")
-        path = backup.take(memory, root).path
+        path = backup.take(memory.store, root).path
     before = sorted(str(each) for each in Path(path).rglob("*"))
     for place in (path, f"{path}/files"):
         with pytest.raises(synapse.NotFound, match=r"import .*snapshots/.* restore it"):

@@ -14,7 +14,15 @@ from synapse.index.derive import taint
 from synapse.index.derive.entries import entry_from, read_entry, size
 from synapse.model.entry import NEVER, RANK, Entry
 from synapse.model.kinds import MESSAGE, NUMBER
-from synapse.model.records import MALFORMED, RESTING, Record, entry_of, filings, touched_by
+from synapse.model.records import (
+    MALFORMED,
+    REDACTED,
+    RESTING,
+    Record,
+    entry_of,
+    filings,
+    touched_by,
+)
 from synapse.system.json import dumps
 from synapse.system.typed import Any
 
@@ -235,6 +243,7 @@ class Projector:
         steps |= dict.fromkeys(("archive", "restore", "undo"), self._file)
         steps["taint"] = lambda act: self._judge_anew(taint.taint(self.db, act))
         steps["untaint"] = self._untaint
+        steps["redact"] = self._redact
         return steps | dict.fromkeys(("receipt", "acked", "react"), self._marked)
 
     def _void(self, record: Record) -> None:
@@ -351,6 +360,18 @@ class Projector:
             self._vouch(self.entry(seq), rec, record)
         elif record.kind == "resolve" and seq is not None:
             self._hide(seq, record.seq, "resolved", NEVER)
+
+    def _redact(self, record: Record) -> None:
+        """Show the text of an entry to nobody from the act on, however far it was carried out."""
+        row = self.db.run("id_of", {"id": record.fields["entry"]}).fetchone()
+        if row is None:
+            return
+        rec, seq = row
+        self.db.run("redact", {"body": REDACTED, "rec": rec})
+        if seq is not None:
+            entry = self.entry(seq)
+            _, head, _ = self.db.run("texts", {"rec": rec}).fetchone()
+            self.db.run("revise", (RANK[entry.priority], size(head, entry), seq))
 
     def _approve(self, rec: int, record: Record) -> None:
         """Put an approved entry into effect: its place in the order, and the start of its time to

@@ -59,7 +59,7 @@ def test_a_night_then_a_snapshot_once(mem, moment, tmp_path):
     assert spend(mem, TODAY)
     assert mem.verify().records == ends
     with synapse.init(str(tmp_path / "copy"), clock=moment) as copy:
-        backup.restore(copy, kept.path)
+        backup.restore(copy.store, kept.path)
         assert copy.verify(kept.head).ok
         assert [e.body for e in copy.as_agent("eng-a").read()] == ["newer"]
 
@@ -68,9 +68,9 @@ def test_what_a_night_left_is_restored_to_the_same(mem, moment, tmp_path):
     """The drill: a snapshot, a new workspace from it, its index from nothing."""
     moment.advance("1m")
     assert spend(mem, TODAY)
-    taken = backup.take(mem, str(tmp_path / "drill"), None)
+    taken = backup.take(mem.store, str(tmp_path / "drill"), None)
     with synapse.init(str(tmp_path / "copy"), clock=moment) as copy:
-        backup.restore(copy, taken.path)
+        backup.restore(copy.store, taken.path)
         assert copy.rebuild().digest == copy.digest() == mem.digest()
         assert copy.verify(taken.head).ok
         me = copy.as_agent("eng-a")

@@ -147,7 +147,7 @@ def test_no_byte_of_a_sealed_body_is_in_the_tree(memory, tmp_path):
     me(memory, "eng-b").archive(ids[1])
     text = "".join(memory.export()) + "".join(memory.export("A"))
     (tmp_path / "ws" / "out.jsonl").write_text(text)
-    backup.take(memory, str(tmp_path / "snapshots"))
+    backup.take(memory.store, str(tmp_path / "snapshots"))
     assert leaks(root) == {}
     assert leaks(tmp_path / "snapshots") == {}
     assert memory.verify().ok
