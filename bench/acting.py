@@ -75,7 +75,7 @@ def acting(ground: Ground) -> Iterator[Row]:
 
 
 def _seat(mem: Memory, origin: str) -> AgentMemory:
-    agent = mem.store.agents()[READER]
+    agent = mem.store.agents.all()[READER]
     id = name(READER, origin, os.getpid())
     run = Runs(mem.store).begin(id, Task("Look", READER, "alpha"), agent, "bench", None, None)
     return mem.as_agent(READER, run.id, run.epoch)

@@ -71,7 +71,7 @@ class Adapter:
     def unread(self, cursor: int) -> int:
         """What came after an entry's number; the mark is set once, as a reader's would be."""
         if cursor != self.marked:
-            self.mem.store.act("shown", READER, cursor=cursor + self.before, how="read")
+            self.mem.store.commit.act("shown", READER, cursor=cursor + self.before, how="read")
             self.marked = cursor
         return self.reader.unread()
 

@@ -108,14 +108,14 @@ class Team:
         if not ids:
             return 0
         blocks = [block.whole(self.entries[id]) for id in sorted(ids)]
-        reader = self.memory.store.agents()[READER]
+        reader = self.memory.store.agents.all()[READER]
         text = render.found(blocks, reader, b"x" * 32, Templates())
-        return self.memory.store.tokens(DEFAULT).count_all([text])[0]
+        return self.memory.store.index.tokens(DEFAULT).count_all([text])[0]
 
     def _told(self, prompt: str) -> list[str]:
         store = self.memory.store
         with store.snapshot(words=True) as snap:
-            matches = recall.matches(snap, store.agent(READER), prompt, store.clock())
+            matches = recall.matches(snap, store.agents.get(READER), prompt, store.clock())
         return [match.entry.id for match in matches][:RECALLED]
 
     def _searched(self, prompt: str) -> list[str]:

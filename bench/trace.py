@@ -104,7 +104,7 @@ def undisturbed(mem: synapse.Memory) -> None:
     of them falls into an act.
     """
     later = time.monotonic() + LATER
-    mem.store.looked = mem.store.glanced = later
+    mem.store._looked = mem.store._noticed = later
 
 
 def traces(root: str, tracer: Tracer) -> Iterator[tuple[str, Trace]]:

@@ -166,7 +166,7 @@ def run_nightly(root: str, now: str, date: str) -> dict[str, float]:
     from synapse.consolidate import run_nightly
 
     with synapse.open(root, clock=lambda: int(now)) as mem:
-        mem.store.refresh(look=True)
+        mem.store.refresh()
         done = []
         took = once(lambda: done.append(run_nightly(mem, date, int(now))))
         acts = done[0].acts

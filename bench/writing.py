@@ -38,7 +38,7 @@ def append(ground: Ground) -> Iterator[Row]:
     """
     raw = Raw(os.path.join(os.path.dirname(ground.root), f"raw-{ground.size}"))
     with ground.open(frozen=False) as mem:
-        pipe = NotificationPipe(mem.store.pipes or "")
+        pipe = NotificationPipe(mem.store.log.pipes or "")
         try:
             write = writer(mem)
             yield from _beside(ground, "append, durable", raw, write)

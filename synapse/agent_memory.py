@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from functools import partial
 
-from synapse.access import review
+from synapse.access import review, staging
 from synapse.access.gate import Access, after
 from synapse.access.writer import Writer
 from synapse.authority import admit, check_when, may_close, may_replace, may_say
-from synapse.errors import Conflict, Forbidden, InvalidEntry, InvalidQuery, NotFound, QueueFull
+from synapse.errors import Conflict, Forbidden, InvalidEntry, InvalidQuery, NotFound
 from synapse.index.reading import asks_again
 from synapse.model import kinds
 from synapse.model.agents import Agent
@@ -124,21 +124,16 @@ class AgentMemory:
         entry = admit(draft, agent, self.store.settings, trust=trust)
         for id in entry.replaces:
             may_replace(agent, self.access.entry(id), entry)
-        entry = self.store.within_limits(entry)
+        entry = self.store.allowances.admit(entry)
         entry, fields, key = self.access.braked(entry)
         if entry.staged:
-            key, unless = "staging", all_of(self.store.has_room, unless)
-            self.store.expire_staged()
+            key, unless = staging.KEY, all_of(staging.room(self.store), unless)
+            staging.expire(self.store)
         record = Record.new("entry", self.id, fields, entry, key=key)
         try:
             return entry_of(self.writer.write(record, once=once, unless=unless))
         except Conflict as error:
-            if error.details.get("key") != "staging":
-                raise
-            limit = self.store.settings.staging_limit
-            raise QueueFull(
-                f"{limit} entries wait for review; approve or reject some first", limit=limit
-            ) from error
+            raise staging.refusal(self.store, error) from error
 
     def resolve(
         self,
@@ -256,7 +251,7 @@ class AgentMemory:
                 "a budget bounds what is unread: say unread too, or ask for a briefing",
                 budget=budget,
             )
-        self.store.look()
+        self.store.refresh()
         page = self._unread_page(budget, *query) if unread else self._current(query)
         if self.writer.run is not None:
             self.access.noticed(page)
@@ -269,7 +264,7 @@ class AgentMemory:
     def _current(self, asked: tuple[Any, ...]) -> Page:
         """Return a page of what is live, the one that was made before where it is still true."""
         now = self.store.clock()
-        with self.store.snapshot() as snap:
+        with self.store.snapshot(late=True) as snap:  # refreshed a moment ago
             true_at, until, page = self._pages.get(asked, (None, 0, None))
             if page is None or true_at != snap.mark or now >= until:
                 page, until = pages.page(self.store, self.access.agent(), snap, now, *asked)
@@ -375,7 +370,7 @@ class AgentMemory:
         """
         from synapse.search.search import Asked, find
 
-        self.store.look()
+        self.store.refresh()
         filters = Asked(limit, namespace, kind, author, priority, tag, since, until, when, archived)
         hits = find(self.store, self.access.agent(), query, filters, mode)
         self.access.noticed(hit.entry for hit in hits)
@@ -407,12 +402,12 @@ class AgentMemory:
 
         cursor = start_cursor(self.store, since)
         follower = notify.Follower(self.store, self.access.agent, cursor, critical)
-        events = notify.follow(follower, self.store.pipes, self.store.look, timeout)
+        events = notify.follow(follower, self.store.log.pipes, self.store.refresh, timeout)
         return self.access.following(events)
 
     def get(self, id: str) -> Entry:
         """Return one entry, whatever became of it, if this agent may see it."""
-        self.store.look()
+        self.store.refresh()
         entry = self.access.entry(id)
         self.access.noticed((entry,))
         return self.access.opened((entry,))[0]
@@ -421,7 +416,8 @@ class AgentMemory:
         """Return why an entry is not shown now: by whose act or entry, and until when. None where
         it is shown.
         """
-        with self.store.snapshot(look=True) as snap:
+        self.store.refresh()
+        with self.store.snapshot() as snap:
             fate = snap.fate(self.access.entry(id), self.store.clock())
             return fate if fate is None or self.access.may_name(fate.by) else fate._replace(by="")
 
@@ -430,7 +426,8 @@ def start_cursor(store: Store, since: When = None) -> int:
     """Return the cursor from which a log is followed: a cursor, a time, or None for its end.
     InvalidQuery for a cursor that the log does not have.
     """
-    with store.snapshot(look=True) as snap:
+    store.refresh()
+    with store.snapshot() as snap:
         end = snap.cursor
         if since is not None and not isinstance(since, int):
             since = min(snap.floor(parse_since(since, store.clock())), end)

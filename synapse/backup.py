@@ -87,7 +87,7 @@ def take(store: Store, directory: str, keep: int | None = None) -> Snapshot:
             f"{directory} is in the workspace itself: what takes one would take the other",
             dir=directory,
         )
-    store.look(force=True)
+    store.refresh(whole=True)
     snapshot = _or_store_error(directory, lambda: _written(store, directory))
     if keep is not None:
         for old in [results for results in listed(directory) if results.origin == snapshot.origin][
@@ -164,8 +164,9 @@ def _fill(store: Store, snapshot: Snapshot) -> None:
         if declared.get(name, digest) == digest and is_kept(name)
     ]
     _or_store_error(root, lambda: _place(os.path.join(path, FILES), root, names))
-    store.declared_settings = None  # its file is another one now
-    store.sign(*(name for name in names if name == "synapse.yaml" or name in declared))
+    store.operator_files.declare(None)  # its file is another one now
+    theirs = (name for name in names if name == "synapse.yaml" or name in declared)
+    store.operator_files.sign(*theirs)
     put_in(store, *_lines(path))
 
 

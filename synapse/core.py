@@ -127,14 +127,14 @@ class Memory:
         fields_fit(agent, f"agent {agent.id}")
         declared = agent
         agent = settled(agent)
-        was = self.store.agents().get(agent.id)
+        was = self.store.agents.all().get(agent.id)
         if agent.role not in ROLES and (was is None or was.role != agent.role):
             self._check_role(declared)
         if was != agent:
             self.store.commit.register(agent, OPERATOR, was)
             try:
                 self.store.refresh()
-                self.store.sign(f"agents/{agent.id}.yaml")
+                self.store.operator_files.sign(f"agents/{agent.id}.yaml")
             except StoreError:
                 pass  # declared all the same: the index takes it in when it has room
         return agent
@@ -157,7 +157,7 @@ class Memory:
 
     def agents(self) -> list[Agent]:
         """Return the registered agents."""
-        return list(self.store.agents().values())
+        return list(self.store.agents.all().values())
 
     def as_agent(self, id: str, run: str | None = None, epoch: int | None = None) -> AgentMemory:
         """Return the memory as this agent has it; `operator` reads everything and writes no
@@ -191,7 +191,8 @@ class Memory:
 
     def last_seen(self) -> dict[str, int]:
         """Return when each agent last wrote something or noted what it was shown."""
-        with self.store.snapshot(look=True) as snap:
+        self.store.refresh()
+        with self.store.snapshot() as snap:
             return snap.last_active()
 
     # -- the operator's voice ----------------------------------------------------------------------
@@ -210,7 +211,7 @@ class Memory:
         the operator, or a blocker, is thereby answered, and done.
         """
         operators_alone("tell")
-        subject = None if re is None else self.store.current(re)
+        subject = None if re is None else self.store.entry(re)
         to = "all" if whom == "all" else self._addressee(whom)
         kind, _, name = to.partition(":")
         namespaces = {"all": "global", "team": f"team/{name}"}
@@ -226,20 +227,23 @@ class Memory:
         entry = admit(
             draft, Agent(OPERATOR, "cto", authority=100, write=("*",)), self.store.settings
         )
-        answer = entry_of(self.store.write(Record.new("entry", OPERATOR, {}, entry)))
+        answer = entry_of(self.store.commit.append(Record.new("entry", OPERATOR, {}, entry)))
         if subject is not None and asks_operator(self, subject):
-            self.store.act("resolve", OPERATOR, entry=subject.id, note=f"answered in {answer.id}")
+            self.store.commit.act(
+                "resolve", OPERATOR, entry=subject.id, note=f"answered in {answer.id}"
+            )
         return answer
 
     def questions(self) -> list[Entry]:
         """Return what is addressed to the operator and not done yet, oldest first."""
         operators_alone("ask for questions")
-        with self.store.snapshot(look=True) as snap:
+        self.store.refresh()
+        with self.store.snapshot() as snap:
             return snap.addressed(f"agent:{OPERATOR}", self.store.clock())[::-1]
 
     def _addressee(self, whom: str) -> str:
         """Return a registered team or agent, as it is written in `to`."""
-        addressees = frozenset().union(*(agent.names for agent in self.store.agents().values()))
+        addressees = frozenset().union(*(agent.names for agent in self.store.agents.all().values()))
         matches = [name for name in (whom, f"agent:{whom}", f"team:{whom}") if name in addressees]
         if len(matches) > 1:
             raise InvalidEntry(
@@ -296,21 +300,21 @@ class Memory:
 
     def rebuild(self) -> Rebuilt:
         """Derive the index anew from the log, and say which files are not what the log says."""
-        self.store.demand_writable()
+        self.store.log.demand_writable()
         try:
-            self.store.look(force=True)
+            self.store.refresh(whole=True)
         except StoreCorrupt:
             operators_alone("give up what the journal lost")
-            self.store.signed = None  # the index is made of what is left
+            self.store.operator_files.signed = None  # the index is made of what is left
         count, sound = self.store.rebuild()
         self.store.refresh()
-        self.store.sign()
-        return Rebuilt(count, self.store.digest(), () if sound else self.verify().problems)
+        self.store.operator_files.sign()
+        return Rebuilt(count, self.store.index.digest(), () if sound else self.verify().problems)
 
     def digest(self) -> str:
         """Return a hash of all that was derived from the log; equal logs have equal digests."""
-        self.store.look()
-        return self.store.digest()
+        self.store.refresh()
+        return self.store.index.digest()
 
     def export(self, generation: str | None = None) -> Iterator[str]:
         """Yield the whole log, a line of JSON each, or its entries as another generation of the
@@ -319,7 +323,7 @@ class Memory:
         from synapse import exchange
 
         operators_alone("export")
-        self.store.look()
+        self.store.refresh()
         if generation is None:
             yield from exchange.lines_out(self.store)
             return

@@ -47,7 +47,7 @@ def entries_as(store: Store, generation: str) -> Iterator[tuple[str, str]]:
             f"generation {generation!r} is not one of {', '.join(GENERATIONS)}",
             generation=generation,
         )
-    store.look()
+    store.refresh()
     for entry in everything(store):
         yield kinds.place(entry.id, entry._asdict()), codec.render_as(entry, generation)
 
@@ -98,8 +98,7 @@ def put_in(store: Store, raws: list[bytes], records: list[Record]) -> int:
         store.operator_files.write_missing()
     else:
         store.log.recover(records)
-    store.look(force=True)
-    store.refresh()
+    store.refresh(whole=True)
     return len(records)
 
 
@@ -137,8 +136,7 @@ def merge_in(store: Store, source: str | None, *, believe: bool = False) -> Merg
             f"the merge was cut short: {error}; merged again, it is made whole"
         ) from error
     store.log.restart(0)
-    store.look(force=True)
-    store.refresh()
+    store.refresh(whole=True)
     return merged
 
 

@@ -19,20 +19,8 @@ from synapse.system.signal import NotificationPipe
 from synapse.system.typed import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from typing import Protocol
-
     from synapse.model.agents import Agent
-    from synapse.model.protocols import Log
-
-    class Followed(Protocol):
-        """What a follower needs of the `Store`, which stands above this module."""
-
-        @property
-        def log(self) -> Log: ...
-        def current(self, id: str) -> Entry: ...
-        def is_tainted(self, id: str, late: bool = False) -> bool: ...
-        def turn(self) -> int: ...
-        def fork(self, turn: int) -> int | None: ...
+    from synapse.store import Store
 
 
 RECONCILE = 0.25
@@ -68,11 +56,7 @@ class Follower:
     """
 
     def __init__(
-        self,
-        store: Followed,
-        agent: Callable[[], Agent | None],
-        cursor: int,
-        critical: bool = False,
+        self, store: Store, agent: Callable[[], Agent | None], cursor: int, critical: bool = False
     ) -> None:
         self.log = log = store.log
         self.store = store
@@ -80,7 +64,7 @@ class Follower:
         self.agent = agent
         self.cursor = cursor
         self.critical = critical
-        self.turn = store.turn()
+        self.turn = self._turn()
         self.doubts = log.doubts
         self.proof = log.proof(cursor)
         self.looked: object = None  # where the log stood when there was no more to read
@@ -114,16 +98,21 @@ class Follower:
         checkout.
         """
         self.log.mark()
-        doubts, turn = self.log.doubts, self.store.turn()
+        doubts, turn = self.log.doubts, self._turn()
         if (doubts, turn) == (self.doubts, self.turn):
             return
         if not self.log.holds(self.proof):
-            fork = self.store.fork(self.turn)
+            fork = self.store.index.fork(self.turn)
             if fork is None:
                 raise StoreCorrupt("the journal is another one than was followed: follow it anew")
             self.cursor = min(self.cursor, fork)
             self.proof = self.log.proof(self.cursor)
-        self.doubts, self.turn = doubts, self.store.turn()
+        self.doubts, self.turn = doubts, turn
+
+    def _turn(self) -> int:
+        """Return how often the log turned out to be another one, as far as that was noticed."""
+        with self.store.snapshot() as snap:
+            return snap.turn
 
     def _event(self, record: Record, agent: Agent | None) -> Event | None:
         fields = record.fields
@@ -134,7 +123,7 @@ class Follower:
                 return None
             return self._for_reader(record.seq, "entry", entry_of(record), agent)
         if record.kind in ("approve", "vouch"):
-            entry = self.store.current(fields["entry"])
+            entry = self.store.entry(fields["entry"])
             if record.kind == "vouch" or not self.critical or entry.priority == "critical":
                 return self._for_reader(
                     record.seq, record.kind, entry._replace(staged=False), agent
@@ -147,8 +136,9 @@ class Follower:
         if not is_news(entry, agent):
             return None
         late = not (self.doubtful or entry.derived_from or "cites" in entry.more)
-        if self.store.is_tainted(entry.id, late):
-            return None
+        with self.store.snapshot(late=late) as snap:
+            if snap.is_tainted(entry.id):
+                return None
         return Event(seq, kind, entry)
 
 

@@ -36,8 +36,8 @@ class Upkeep:
         while not self._over.wait(EVERY):
             if self._busy():
                 try:
-                    self._store.look()
-                    self._store.fold(FOLDED)
+                    self._store.refresh()
+                    self._store.index.fold(FOLDED)
                 except SynapseError:
                     pass  # whoever looks next, on the way of something, is told
-        self._store.let_go()
+        self._store.index.let_go()

@@ -133,7 +133,7 @@ class SessionDaemon:
         """Take in what is dropped, although nobody reads just now, and wake whom it concerns. Where
         a hook asked or waited in vain, the next may try again.
         """
-        await self.memory_thread(self.memory.store.look)
+        await self.memory_thread(self.memory.store.refresh)
         for wake in await self._due():
             self._waking.add(asyncio.create_task(self._wake(wake)))
         self._waking = {task for task in self._waking if not task.done()}

@@ -121,7 +121,7 @@ def build_opening(
     most = selection.CRITICALS + selection.MOST if size is None else size
     store, giver = agent_memory.store, agent.joined(run.project)
     workers = (
-        roster.lines(roster.workers(store.agents().values(), giver, store.settings.flat))
+        roster.lines(roster.workers(store.agents.all().values(), giver, store.settings.flat))
         if spawns
         else ()
     )
@@ -192,9 +192,9 @@ def taught(tools: Iterable[Tool], templates: Templates) -> list[Tool]:
 
 def registered(store: Store, id: str) -> Agent:
     """Return the agent of this id, or raise an error that names the registered ones."""
-    agent = store.agents().get(id)
+    agent = store.agents.all().get(id)
     if agent is None:
-        raise store.unregistered(id)
+        raise store.agents.unregistered(id)
     return agent
 
 

@@ -42,7 +42,7 @@ def changes(source: Source, memory: Memory, run: Fields) -> Changes:
     ended = (_ended(operator, id) for id, *_ in receipt.included)
     agent = str(run["agent"])
     later: list[Entry] = []
-    if agent in memory.store.agents():
+    if agent in memory.store.agents.all():
         later = memory.as_agent(agent).later(receipt.at)[::-1]
     own = {str(run["run"])}
     later.sort(key=lambda entry: PRIORITIES.index(entry.priority))

@@ -66,7 +66,7 @@ def _budget(source: Source, rules: Policy) -> Budget:
 
 
 def _departments(source: Source, rules: Policy) -> list[str]:
-    agents = {agent.department for agent in source.store.agents().values()}
+    agents = {agent.department for agent in source.store.agents.all().values()}
     return sorted({name for name in (*agents, *rules.departments) if name} - {"*"})
 
 

@@ -72,7 +72,7 @@ def _derive_prompt(source: Source, memory: Memory, run: Fields) -> Prompt:
             f" is its receipt"
         ) from error
     agent_memory = memory.as_agent(receipt.agent, str(run["run"]), int(run["epoch"]))
-    agent = memory.store.agents()[receipt.agent]
+    agent = memory.store.agents.all()[receipt.agent]
     with memory.store.snapshot() as snap:
         parent = snap.run(str(run["parent"])) if run.get("parent") else None
     options = run.get("asked") or {}

@@ -135,7 +135,8 @@ def _run_row(source: Source, run: Fields, now: int) -> RunRow:
 
 def find_runs(source: Source, **fields: Any) -> list[dict[str, Any]]:
     """Return the runs with these fields, newest first."""
-    with source.store.snapshot(look=True) as snap:
+    source.store.refresh()
+    with source.store.snapshot() as snap:
         return snap.runs(**fields)
 
 
@@ -143,7 +144,8 @@ def find_run(source: Source, name: str) -> Fields:
     """Return the run of this name, else the only one whose name begins so, else the one that the
     agent of this name is at.
     """
-    with source.store.snapshot(look=True) as snap:
+    source.store.refresh()
+    with source.store.snapshot() as snap:
         record = snap.run(name)
         if record is not None:
             return record

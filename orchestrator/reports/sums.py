@@ -105,7 +105,7 @@ def _sum(source: Source, name: str, rows: list[RunRow], blockers: int | None) ->
 
 def _blockers(source: Source, by: str, since: int) -> Counter[str]:
     """Count the critical entries in `blockers/`, by their project or their author."""
-    agents, counts = source.store.agents(), Counter[str]()
+    agents, counts = source.store.agents.all(), Counter[str]()
     with source.store.snapshot() as snap:
         blockers = snap.blockers(since)
     for namespace, author, count in blockers:

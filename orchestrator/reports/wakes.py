@@ -38,14 +38,15 @@ def find_wakes(source: Source, since: str) -> Iterable[Wake]:
     store = source.store
     now = store.clock()
     floor = parse_since(since, now) or 0
-    with store.snapshot(look=True) as snap:
+    store.refresh()
+    with store.snapshot() as snap:
         entries = snap.criticals(floor, now)
         runs = snap.runs(state="running")
         reached = _delivery_times(snap.tellings(floor))
     running: dict[str, list[str]] = {}
     for run in runs:
         running.setdefault(str(run["agent"]), []).append(str(run["project"]))
-    agents = [_joined(agent, running.get(agent.id, ())) for agent in store.agents().values()]
+    agents = [_joined(agent, running.get(agent.id, ())) for agent in store.agents.all().values()]
     by_entry: dict[str, set[str]] = {}
     for id, agent in reached:
         by_entry.setdefault(id, set()).add(agent)

@@ -74,4 +74,4 @@ def _end(run: str) -> str:
 
 def _acknowledge(memory: Memory, run: str, ids: list[str], once: str) -> None:
     fields = {"agent": OPERATOR, "run": run, "epoch": 0, "state": "acked", "ids": ids}
-    memory.store.write(Record.new("delivery", OPERATOR, fields), once=once)
+    memory.store.commit.append(Record.new("delivery", OPERATOR, fields), once=once)

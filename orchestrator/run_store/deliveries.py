@@ -60,7 +60,7 @@ class Deliveries:
 
     def has_changed(self) -> bool:
         """Return whether anything was written since the last look."""
-        self.store.look()  # what was dropped as a file is news too
+        self.store.refresh()  # what was dropped as a file is news too
         return bool(self.feed.held) or self.store.log.mark() != self._mark
 
     def changes(self, sessions: Iterable[Session]) -> Changes:
@@ -91,7 +91,7 @@ class Deliveries:
     def missed_news(self, session: Session) -> tuple[list[News], str | None]:
         """Return what came after the prompt was made, before the session could hear: what concerns
         it, and why to end."""
-        declared, cursor = self.store.agent(session.run.agent), session.first["cursor"]
+        declared, cursor = self.store.agents.get(session.run.agent), session.first["cursor"]
         if declared is None:
             return [], "its agent is registered no more"
         reader = session.reader(declared.joined(session.run.project))
@@ -134,7 +134,9 @@ class Deliveries:
                     "ids": [id],
                     "how": "its author woke too often",
                 }
-                self.store.write(Record.new("delivery", OPERATOR, fields), once=f"held:{id}")
+                self.store.commit.append(
+                    Record.new("delivery", OPERATOR, fields), once=f"held:{id}"
+                )
                 self.feed.held.pop()
 
     def wake_text(self, session: Session, news: list[News]) -> tuple[str, list[str]]:

@@ -141,7 +141,7 @@ class RunStore:
         """
         if doubts := self.agent_memory(giver).access.doubts():
             return f"you may not give work to anybody: {why(doubts)}"
-        agents, flat = self.store.agents(), self.store.settings.flat
+        agents, flat = self.store.agents.all(), self.store.settings.flat
         own = self.agent(giver.agent).joined(giver.project)
         permitted = workers(agents.values(), own, flat)
         if agent not in agents:

@@ -14,7 +14,7 @@ from synapse.view.block import POINTER
 
 def results(store: Store, run: Run, session: Session | None) -> list[str]:
     """Return what the shared tools gave that a run called, as it stands in the memory."""
-    agent, now = store.agents().get(run.agent), store.clock()
+    agent, now = store.agents.all().get(run.agent), store.clock()
     acts = session.conversation.acts if session and agent else {}
     with store.snapshot() as snap:
         rows = [row for key in acts for row in snap.entries_under(key, now, agent)]

@@ -161,7 +161,7 @@ class Runs:
             "attempts": (1 if moved else run.attempts) + died,
             **self._rested(run),
         }
-        self.store.write(
+        self.store.commit.append(
             Record.new("run", run.agent, fields, key=_key(run.id)), unless=fence(run.id, run.epoch)
         )
         return run_of({**run.fields, **fields})
@@ -191,7 +191,7 @@ class Runs:
             **self._rested(run._replace(fields={**run.fields, **since})),
             **more,
         }
-        self.store.write(
+        self.store.commit.append(
             Record.new("run", run.agent, fields, key=_key(run.id)),
             unless=fence(run.id, run.epoch, ended=True),
         )
@@ -200,7 +200,7 @@ class Runs:
     def drop(self, run: Run, reason: str) -> None:
         """End a run that waits for an answer, and will get none."""
         fields = {"run": run.id, "epoch": run.epoch, "state": "ended"}
-        self.store.write(
+        self.store.commit.append(
             Record.new(
                 "run", run.agent, fields | {"status": "stopped", "why": reason}, key=_key(run.id)
             ),
@@ -238,7 +238,7 @@ class Runs:
     def stop(self, id: str, by: str, reason: str, once: str | None = None) -> None:
         """Ask for its end, whoever holds it."""
         record = Record.new("stop", by, {"run": id, "reason": reason}, key=f"stop:{id}")
-        self.store.write(record, once=once)
+        self.store.commit.append(record, once=once)
 
     def over(self, run: Run, *, known: bool = False) -> str | None:
         """Return why this incarnation has to end: another one goes on with the run, or somebody

@@ -267,7 +267,7 @@ class Listener:
         self._store = store
         self._called = called
         self._over = threading.Event()
-        self._pipe = None if store.pipes is None else NotificationPipe(store.pipes)
+        self._pipe = None if store.log.pipes is None else NotificationPipe(store.log.pipes)
         self._thread = threading.Thread(target=self._listen, name="synapse-ear", daemon=True)
         self._thread.start()
 

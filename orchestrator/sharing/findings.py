@@ -320,7 +320,7 @@ class Findings:
         }
         pending = Record.new("entry", agent.id, {"act": fields}, entry, key=act.key)
         record = agent_memory.writer.write(pending, once=f"{once}/shared")
-        return self.store.current(str(record.id))
+        return self.store.entry(str(record.id))
 
     def _admitted(self, draft: Draft, agent: Agent, olds: Sequence[Entry], trust: str) -> Entry:
         """Return the entry that takes the place of older results. One of a higher authority would
@@ -329,7 +329,7 @@ class Findings:
         higher = [old.id for old in olds if old.authority > entry.authority]
         lower = tuple(old.id for old in olds if old.authority <= entry.authority)
         if higher:
-            self.store.act("archive", OPERATOR, ids=higher, reason=STALE)
+            self.store.commit.act("archive", OPERATOR, ids=higher, reason=STALE)
         for old in olds:
             may_replace(agent, old, entry)
         return entry._replace(replaces=lower)

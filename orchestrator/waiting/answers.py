@@ -37,7 +37,8 @@ def answer(memory: Memory, source: Source, name: str, text: str) -> Answer:
         (question, top) = _asked(source, find_run(source, name))
         return _say(memory, source, question.entry, top, text)
     entry = _first(memory, found)
-    with source.store.snapshot(look=True) as snap:
+    source.store.refresh()
+    with source.store.snapshot() as snap:
         fate = snap.fate(found, source.now())
         done = is_answered(snap, entry, source.now())
     if entry.staged:
@@ -59,7 +60,7 @@ def answer(memory: Memory, source: Source, name: str, text: str) -> Answer:
 
 def _entry(memory: Memory, name: str) -> Entry | None:
     try:
-        return memory.store.current(name)
+        return memory.store.entry(name)
     except NotFound:
         return None
 
@@ -67,7 +68,7 @@ def _entry(memory: Memory, name: str) -> Entry | None:
 def _first(memory: Memory, entry: Entry) -> Entry:
     """Return the blocker that an entry passes on, or the entry itself."""
     while "escalated" in entry.tags and entry.derived_from:
-        entry = memory.store.current(entry.derived_from[0])
+        entry = memory.store.entry(entry.derived_from[0])
     return entry
 
 

@@ -43,7 +43,8 @@ def questions_of(source: Source, top: Fields) -> list[Question]:
     """Return what this run, and those below it, wait for. A run above another that asks only says
     it once more, and is left out. In a team that goes by a plan, those above may have ended."""
     now = source.now()
-    with source.store.snapshot(look=True) as snap:
+    source.store.refresh()
+    with source.store.snapshot() as snap:
         tree = {str(run["run"]): run for run in snap.runs(root=str(top["root"]))}
         asked: dict[str, Question] = {}
         first = [top] if top.get("status") == "blocked" else _resting(tree, top)
@@ -93,7 +94,8 @@ def waiting_trees(source: Source) -> list[Fields]:
 def tree_of(source: Source, run: Fields) -> Fields | None:
     """Return the run that waits in the line from this one up to its root; None for none."""
     line: Fields | None = run
-    with source.store.snapshot(look=True) as snap:
+    source.store.refresh()
+    with source.store.snapshot() as snap:
         while line is not None and line["state"] != "waiting":
             line = snap.run(str(line["parent"])) if line.get("parent") else None
     return line

@@ -268,7 +268,7 @@ def _settle(memory: synapse.Memory) -> None:
     """Wait until the last hooks of a session have written that its runs are over."""
     end = time.monotonic() + SETTLED_WITHIN
     while time.monotonic() < end:
-        memory.store.look(force=True)
+        memory.store.refresh(whole=True)
         with memory.store.snapshot() as snap:
             if not snap.runs(state="running", limit=1):
                 return

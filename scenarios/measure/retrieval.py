@@ -109,7 +109,7 @@ def load(root: str, conversations: Sequence[Conversation], embedder: str = OFF) 
     mem = synapse.init(root, clock=clock)
     with open(os.path.join(root, "synapse.yaml"), "a", encoding="utf-8") as file:
         file.write(f"semantic: {{embedder: {embedder}}}\n")
-    mem.store.refresh(force=True)
+    mem.store.refresh(whole=True)
     for name in sorted({_agent(turn.speaker) for turn in every}):
         mem.register(synapse.Agent(name, role="engineer"))
     mem.register(synapse.Agent(READER, role="project-lead"))

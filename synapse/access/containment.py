@@ -159,7 +159,7 @@ def _rules(access: Access, agent: Agent, id: str) -> bool:
 
 
 def _sees(access: Access, agent: Agent, id: str) -> bool:
-    return visible(access.store.current(id), agent)
+    return visible(access.store.entry(id), agent)
 
 
 def _merged_away(store: Store, ids: Collection[str]) -> list[str]:

@@ -44,9 +44,9 @@ class Access:
         """
         if self.id == OPERATOR:
             return None
-        agent = self.store.agent(self.id)
+        agent = self.store.agents.get(self.id)
         if agent is None:
-            raise self.store.unregistered(self.id)
+            raise self.store.agents.unregistered(self.id)
         return agent if self.writer.run is None else agent.joined(self.writer.project())
 
     def writing_agent(self) -> Agent:
@@ -71,7 +71,7 @@ class Access:
         """
         names = {name.partition(":")[2] for name in to if name.startswith("agent:")}
         names.discard(OPERATOR)
-        agents = self.store.agents() if names else {}
+        agents = self.store.agents.all() if names else {}
         for name in sorted(names):
             if name not in agents:
                 raise NotFound(f"nothing was written: agent {name} is not registered", id=name)
@@ -222,11 +222,11 @@ class Access:
         ]
         if doubtful:
             note = lineage.note(self.id, self.writer.run, doubtful)
-            self.store.afterwards(lambda: self._note(note))
+            self.store.index.afterwards(lambda: self._note(note))
 
     def _note(self, note: Record) -> None:
         with suppress(ReadOnly):
-            self.store.write(note)
+            self.store.commit.append(note)
 
     def sees_staged(self, entry: Entry) -> bool:
         """Return whether this agent may see an entry that waits for review."""

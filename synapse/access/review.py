@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from synapse.access import successors
+from synapse.access import staging, successors
 from synapse.access.gate import Access, after
 from synapse.authority import (
     is_merged,
@@ -34,10 +34,10 @@ def vouch(access: Access, id: str) -> Entry:
     if entry.trust != "unverified":
         raise Conflict(f"{id} needs no voucher: its trust is {entry.trust}", id=id)
     agent = access.agent()
-    author = access.store.agents().get(entry.author)
+    author = access.store.agents.all().get(entry.author)
     authority, priority = 0, entry.claimed or entry.priority
     if author is not None:
-        level, flat = access.store.standing(author), access.store.settings.flat
+        level, flat = access.store.agents.standing(author), access.store.settings.flat
         authority = authority_in(level, entry.namespace, flat)
     derived = bool(entry.derived_from or entry.run)
     may_vouch(agent, entry, authority, access.store.settings, derived=derived)
@@ -55,12 +55,12 @@ def approve(access: Access, id: str) -> Entry:
     if is_merged(entry):
         successors.approve(access.store, access.writer, agent, entry)
     elif entry.trust == "unverified" and not (
-        agent is None and access.store.agents().get(entry.author) is None
+        agent is None and access.store.agents.all().get(entry.author) is None
     ):  # approved, it still has to be vouched for; what is nobody's counts as the operator's word
         access.writer.act("approve", entry=id, trust=entry.trust)
     else:
         access.writer.act("approve", entry=id)
-    return after(partial(access.store.current, id, agent), entry._replace(staged=False))
+    return after(partial(access.store.entry, id, agent), entry._replace(staged=False))
 
 
 def reject(access: Access, id: str, reason: str | None) -> Entry:
@@ -72,8 +72,8 @@ def reject(access: Access, id: str, reason: str | None) -> Entry:
 
 def staged(access: Access) -> list[Entry]:
     """Return what waits for review: an agent's own entries, and those it may rule on."""
-    access.store.look()
-    access.store.expire_staged()
+    access.store.refresh()
+    staging.expire(access.store)
     with access.store.snapshot() as snap:
         waiting = snap.staged()
     return [entry for entry in waiting if access.sees_staged(entry)]
@@ -98,7 +98,7 @@ def file(access: Access, ids: Sequence[str], kind: str, reason: str) -> list[Ent
                         ),
                         OPERATOR,
                     )
-                filer = access.store.agent(by)
+                filer = access.store.agents.get(by)
                 may_restore(agent, entry, by, filer, access.store.settings)
         refuse_staged(entry, kind)
     if not ids:
@@ -128,7 +128,7 @@ def refuse_staged(entry: Entry, action: str) -> None:
 def _waiting(access: Access, id: str, action: str) -> tuple[Agent | None, Entry]:
     """Return who rules, None for the operator, and an entry that waits for review, if it may."""
     agent = access.ruling_agent()
-    access.store.expire_staged()
+    staging.expire(access.store)
     entry = access.entry(id)
     with access.store.snapshot() as snap:
         waiting = {staged.id for staged in snap.staged()}

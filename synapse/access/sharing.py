@@ -12,8 +12,8 @@ def share(access: Access, id: str, to: str) -> str:
     store = access.store
     access.writing_agent()
     name = to.removeprefix("agent:")
-    if name not in store.agents():
-        raise store.unregistered(name)
+    if name not in store.agents.all():
+        raise store.agents.unregistered(name)
     fields = store.keyring.share(access.entry(id), access.id, name)
     access.writer.act("share", **fields)
     return str(fields["to"])

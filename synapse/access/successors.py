@@ -36,7 +36,7 @@ def approve(store: Store, writer: Writer, agent: Agent | None, entry: Entry) -> 
         raise Conflict(
             f"{entry.id} cannot take the place of its sources: {reason}; reject it", id=entry.id
         )
-    sources = [store.current(id) for id in entry.derived_from]
+    sources = [store.entry(id) for id in entry.derived_from]
     if agent is not None:
         for source in sources:
             may_close(agent, source, store.settings, "file away")
@@ -49,4 +49,4 @@ def approve(store: Store, writer: Writer, agent: Agent | None, entry: Entry) -> 
         nightly_run = ""
     fields = {"phase": "merge", "night": nightly_run, "reason": "merged", "heirs": [entry.id]}
     filed = Record.new("archive", CONSOLIDATOR, fields | {"ids": list(entry.derived_from)})
-    store.write(filed, once=f"approved:{entry.id}")
+    store.commit.append(filed, once=f"approved:{entry.id}")

@@ -70,13 +70,13 @@ class Writer:
         """Return a record with its entry sealed and signed, as its scope and its author's keys ask
         for, and the guard under which it may go in: no key came or went meanwhile.
         """
-        keys, sealed = self.store.signers, entry.scope in SEALED
+        keys, sealed = self.store.agents.keys, entry.scope in SEALED
         if not sealed and (keys is None or entry.author not in keys):
             return record, unless
         from synapse.privacy.records import safe
         from synapse.trust.keyring import signed_key
 
-        agents = self.store.agents() if sealed else {}
+        agents = self.store.agents.all() if sealed else {}
         if sealed:  # its text is for its readers, a secret in it too
             record, body = record._replace(entry=entry._replace(body="")), entry.body
         record = safe(record)  # what is signed is what will be stored

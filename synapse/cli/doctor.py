@@ -194,8 +194,8 @@ def _integrity(root: str, memory: Memory) -> Iterator[Finding]:
 
     path = os.path.join(root, ".index", "brain.db")
     if memory.store.readonly:
-        memory.store.look()
-        sound = memory.store.check() == "ok"
+        memory.store.refresh()
+        sound = memory.store.index.check() == "ok"
         yield Finding(
             "index", "ok" if sound else "fail", "in memory, for it cannot be written here"
         )
@@ -326,7 +326,8 @@ def _authors(root: str, memory: Memory) -> Iterator[Finding]:
 
     registered = {agent.id for agent in memory.agents()} | {"operator", "consolidator"}
     operator = memory.as_agent("operator")
-    with memory.store.snapshot(look=True) as snap:
+    memory.store.refresh()
+    with memory.store.snapshot() as snap:
         authors = counts_by_author(snap, memory.store.clock())
     problems = [
         f"{author} wrote {count} {'entry' if count == 1 else 'entries'} and is not registered"

@@ -105,7 +105,7 @@ def register(call: Call) -> None:
     from synapse.history.sentences import format_changes
 
     declared = agent_of(call.args)
-    was = call.memory.store.agents().get(declared.id)
+    was = call.memory.store.agents.all().get(declared.id)
     if was and _says_nothing(call.args):
         _refuse_to_wipe(was, settled(declared))
     agent = call.memory.register(declared)
@@ -271,10 +271,11 @@ def _unread(call: Call) -> dict[str, int]:
 
     try:
         store = call.memory.store
-        agents = [agent for agent in store.agents().values() if agent.id not in RESERVED]
+        agents = [agent for agent in store.agents.all().values() if agent.id not in RESERVED]
         if len(agents) < 2:
             return {}
-        with store.snapshot(look=True) as snap:
+        store.refresh()
+        with store.snapshot() as snap:
             return unread(snap, agents, store.clock(), alone=False)
     except SynapseError:
         return {}

@@ -61,7 +61,7 @@ def checkpoint(call: Call) -> None:
     from synapse.integrity import checkpoints
 
     store = call.memory.store
-    store.demand_writable()
+    store.log.demand_writable()
     if store.root is None:
         raise NotFound("a workspace in memory has no checkpoints")
     if call.args.forget:

@@ -131,6 +131,6 @@ def unknown_names(to: Iterable[str], me: AgentMemory) -> list[str]:
     """Return the addressees that are neither a registered agent nor one of its teams."""
     if tuple(to) == ("all",):
         return []
-    agents = getattr(me, "agents", None) or me.store.agents().values
+    agents = getattr(me, "agents", None) or me.store.agents.all().values
     names = {f"agent:{OPERATOR}"}.union(*(agent.names for agent in agents()))
     return [name for name in to if name not in names]

@@ -258,7 +258,7 @@ class UnifiedBrain:
         """
         from synapse.search import semantic
 
-        if not self.memory.store.semantic.embedder:
+        if not self.memory.store.embeddings.semantic.embedder:
             return 0
         done = semantic.embed(self.memory.store, limit).embedded
         self.tables.sync()
@@ -321,7 +321,7 @@ class UnifiedBrain:
         store = self.memory.store
         for name in names:
             id = name.removeprefix("agent:")
-            if id not in (OPERATOR, "all") and store.agent(id) is None:
+            if id not in (OPERATOR, "all") and store.agents.get(id) is None:
                 self.memory.register(Agent(id, teams=(GROUP,)))
 
     def _mail_of(self, agent_id: str | None, action: str) -> Mail:
@@ -332,7 +332,7 @@ class UnifiedBrain:
             raise Forbidden(
                 f"{self.agent} may not {action} {agent_id}", agent=self.agent, action=action
             )
-        if self.memory.store.agent(str(agent_id)) is None:
+        if self.memory.store.agents.get(str(agent_id)) is None:
             raise NotFound(f"there is no agent {agent_id}", id=agent_id)
         return Mail(self.memory.as_agent(str(agent_id)))
 

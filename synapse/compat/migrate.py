@@ -86,7 +86,7 @@ class _Plan:
     def __init__(self, memory: Memory, keeper: str, believe: Collection[str] = ()) -> None:
         self.memory = memory
         self.store = memory.store
-        self.store.look()
+        self.store.refresh()
         self.keeper = keeper
         self.believe = believe
         self.problems: list[str] = []
@@ -318,13 +318,13 @@ class _Plan:
         batch |= dict(self._acts())
         names = iter(batch)
         while batch_names := list(islice(names, BATCH)):
-            self.store.write_all({name: batch[name] for name in batch_names})
+            self.store.commit.append_all({name: batch[name] for name in batch_names})
         self.store.refresh()
         self._verify_written()
         self._file_away()
         if batch:
             counts = {count.kind: count.written for count in self._counts()}
-            self.store.act("migrated", OPERATOR, counts=counts, rest=dict(rest))
+            self.store.commit.act("migrated", OPERATOR, counts=counts, rest=dict(rest))
         self.store.refresh()
 
     def _acts(self) -> Iterator[tuple[str, Record]]:
@@ -375,7 +375,7 @@ class _Plan:
                 message.id in read and _when(message, now) < now - IDLE for message in messages
             )
             if is_over and row is not None and row.live == len(messages):
-                self.store.act(
+                self.store.commit.act(
                     "archive",
                     OPERATOR,
                     ids=[message.id for message in messages],

@@ -256,7 +256,7 @@ class Rows:
     def embeddings(self, mark: str, cursor: int) -> str:
         """Add the vectors that came since a mark, for rows up to a cursor; add all anew if some
         were dropped. Return the new mark."""
-        vectors = self.store.vectors
+        vectors = self.store.embeddings.vectors
         dropped, before = vectors.db.meta("dropped") or "0", json.loads(mark or "{}")
         if before.get("dropped") != dropped:
             self.db.run("clear_embeddings")
@@ -269,7 +269,7 @@ class Rows:
     def _vectors(self, name: str, dimension: int, last: int, cursor: int) -> int:
         """Add the vectors of one model. A text that was embedded in parts has the mean of their
         vectors."""
-        vectors = self.store.vectors
+        vectors = self.store.embeddings.vectors
         model = vectors.model(name)
         if model is None:
             return last

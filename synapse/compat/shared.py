@@ -97,7 +97,8 @@ class SharedMemoryStore:
         it."""
         if fact_id is not None:
             return recall.version_by(self.agent_memory(agent), fact_id)
-        with self.memory.store.snapshot(look=True) as snap:
+        self.memory.store.refresh()
+        with self.memory.store.snapshot() as snap:
             return snap.cursor
 
     def tools(self, agent: str | None = None, should_recall: ShouldRecall = always) -> RecallTools:

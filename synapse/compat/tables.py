@@ -66,7 +66,7 @@ class Tables:
             synced += count
             if count < BATCH:
                 break
-        if self.store.has_vectors:
+        if self.store.embeddings.has_vectors:
             self._whole(self._embeddings)
         return synced
 

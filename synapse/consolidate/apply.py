@@ -50,7 +50,7 @@ def apply_acts(
             if act.ids:
                 key = f"{run_name}:{act.kind}:{_sources(act)}"
                 filings[key] = _archive_record(act, successor, run_name)
-        filed = iter(store.write_all(filings, unless=guard) if filings else ())
+        filed = iter(store.commit.append_all(filings, unless=guard) if filings else ())
         # here, and not under the log's lock at the next act: writers wait for that one
         store.refresh()
         for act, successor in zip(batch, successors, strict=True):
@@ -85,7 +85,7 @@ def _write_new_entries(
             batch[_key_of(act, run_name)] = Record.new("entry", CONSOLIDATOR, fields, entry)
     if not batch:
         return {}
-    records = store.write_all(batch, unless=guard)
+    records = store.commit.append_all(batch, unless=guard)
     return dict(zip(batch, records, strict=True))
 
 

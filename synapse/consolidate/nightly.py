@@ -91,7 +91,7 @@ def claim(mem: Memory, job: str, local_date: str, now: int, *, again: bool = Fal
     if not lease.acquire(store, key, epoch):
         return None
     try:
-        store.write(_running(right, phase), unless=vacant(key, epoch, now, again, is_dead))
+        store.commit.append(_running(right, phase), unless=vacant(key, epoch, now, again, is_dead))
     except BaseException as error:
         lease.release(store, key, epoch)
         if isinstance(error, Conflict):
@@ -106,7 +106,7 @@ def reach(mem: Memory, right: Claim, phase: str, now: int) -> Claim:
     """Record that a phase begins, and hold the job for longer; Conflict where another has taken it
     over."""
     right = right._replace(phase=phase, until=now + LEASE)
-    mem.store.write(_running(right, phase), unless=right.fence)
+    mem.store.commit.append(_running(right, phase), unless=right.fence)
     return right
 
 
@@ -114,7 +114,9 @@ def finish(mem: Memory, right: Claim, **outcome: object) -> None:
     """Record that the run is over, with its outcome."""
     state = "left" if right.by_hand and not right.done else "done"
     fields = {"job": right.job, "date": right.date, "epoch": right.epoch, "state": state} | outcome
-    mem.store.write(Record.new("night", CONSOLIDATOR, fields, key=right.key), unless=right.fence)
+    mem.store.commit.append(
+        Record.new("night", CONSOLIDATOR, fields, key=right.key), unless=right.fence
+    )
     lease.release(mem.store, right.key, right.epoch)
 
 
@@ -303,7 +305,8 @@ def run_history(mem: Memory) -> RunHistory:
 def run_figures(mem: Memory) -> RunHistory:
     """Return the figures of every finished run, without the remarks: these look at all entries."""
     store = mem.store
-    with store.snapshot(look=True) as snap:
+    store.refresh()
+    with store.snapshot() as snap:
         runs = metrics.measures(finished_runs(store))
         since = store.log.at(1).at if snap.cursor else None
     return RunHistory(tuple(runs), tuple(metrics.idleness(runs, since, store.clock())), ())

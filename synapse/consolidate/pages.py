@@ -71,7 +71,7 @@ def write_entry(store: Store, run_name: str, floor: int, now: int, guard: Guard)
         {"phase": "changelog", "night": run_name},
         entry._replace(authority=0),
     )
-    store.write(pending, once=f"changelog:{run_name}", unless=guard)
+    store.commit.append(pending, once=f"changelog:{run_name}", unless=guard)
     store.refresh()
 
 

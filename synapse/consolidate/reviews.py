@@ -49,7 +49,8 @@ def accounts(mem: Memory, agent: str | None = None) -> list[Account]:
     """Return the account of every agent, or of one, step by step with the records behind it."""
     operators_alone("look into reputations")
     store = mem.store
-    with store.snapshot(look=True) as snap:
+    store.refresh()
+    with store.snapshot() as snap:
         agents = snap.declared
         if agent is not None and agent not in agents:
             raise NotFound(f"there is no agent {agent}; `synapse agents` lists them", id=agent)
@@ -83,7 +84,7 @@ def review(store: Store, run_name: str, now: int, guard: Guard) -> Record | None
         "moves": {id: move for id, move in moves.items() if move},
         "steps": [_plain(step) for step in period_steps if step.move],
     }
-    record = store.write(
+    record = store.commit.append(
         Record.new("review", CONSOLIDATOR, fields), once=f"review:{run_name}", unless=guard
     )
     store.refresh()
@@ -119,7 +120,7 @@ def _account(
     own = tuple(step for step in open_steps if step.deed.agent == agent.id)
     reviews = tuple(_review(agent.id, record, stands) for record, stands in past)
     declared = general_authority(agent, store.settings.flat)
-    shift = store.shift(agent.id)
+    shift = store.agents.shift(agent.id)
     authority = general_authority(agent._replace(shift=shift), store.settings.flat)
     return Account(
         agent.id, declared, authority, reviews, since, own, reputation.total_move(authority, own)
@@ -141,7 +142,9 @@ def _review(agent: str, record: Record, stands: bool) -> Review:
 
 
 def _move(store: Store, agent: Agent, period_steps: list[Step]) -> int:
-    authority = general_authority(agent._replace(shift=store.shift(agent.id)), store.settings.flat)
+    authority = general_authority(
+        agent._replace(shift=store.agents.shift(agent.id)), store.settings.flat
+    )
     return reputation.total_move(
         authority, (step for step in period_steps if step.deed.agent == agent.id)
     )

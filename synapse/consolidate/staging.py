@@ -3,11 +3,11 @@ above its sources."""
 
 from __future__ import annotations
 
-from synapse.access import successors
+from synapse.access import staging, successors
 from synapse.authority import is_merged
 from synapse.consolidate.apply import admit_new_entry
 from synapse.consolidate.proposal import Verdict
-from synapse.errors import Conflict, QueueFull
+from synapse.errors import Conflict
 from synapse.model.agents import CONSOLIDATOR
 from synapse.model.entry import Entry
 from synapse.model.records import Guard, Record, all_of, entry_of
@@ -34,14 +34,9 @@ def stage(mem: Memory, verdict: Verdict, run_name: str, guard: Guard | None = No
     entry = admit_new_entry(store, new_entry)._replace(staged=True)
     pending = Record.new("entry", CONSOLIDATOR, fields, entry, key="staging")
     try:
-        record = store.write(pending, once=once, unless=all_of(guard, store.has_room))
+        record = store.commit.append(pending, once=once, unless=all_of(guard, staging.room(store)))
     except Conflict as error:
-        if error.details.get("key") != "staging":
-            raise
-        limit = store.settings.staging_limit
-        raise QueueFull(
-            f"{limit} entries wait for review; approve or reject some first", limit=limit
-        ) from error
+        raise staging.refusal(store, error) from error
     store.refresh()
     return entry_of(record)
 
@@ -50,12 +45,12 @@ def withdraw(mem: Memory, guard: Guard | None = None) -> list[tuple[str, str]]:
     """Reject proposals whose sources have changed since, and return them, each with the reason."""
     operators_alone("withdraw proposals")
     store, withdrawn = mem.store, list[tuple[str, str]]()
-    store.expire_staged()
+    staging.expire(store)
     with store.snapshot() as snap:
         proposals = [entry for entry in snap.staged() if is_merged(entry)]
     for entry in proposals:
         if reason := successors.outdated(store, entry):
-            store.act("reject", CONSOLIDATOR, guard, entry=entry.id, reason=reason)
+            store.commit.act("reject", CONSOLIDATOR, guard, entry=entry.id, reason=reason)
             withdrawn.append((entry.id, reason))
     store.refresh()
     return withdrawn

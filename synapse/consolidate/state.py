@@ -35,7 +35,8 @@ def gather(store: Store, now: int, floor: int = 0) -> State:
 def plan_states(store: Store, now: int, floor: int = 0) -> Iterator[State]:
     """Yield what a run may merge and archive. The first state has all of it, but only as many of
     the entries to compare as are to be held at once; each later state has the next of those."""
-    with store.snapshot(look=True) as snap:
+    store.refresh()
+    with store.snapshot() as snap:
         groups, own = maintenance.comparable(
             snap, now, floor, CONSOLIDATOR, lambda body: fingerprint(body).words
         )
@@ -52,7 +53,7 @@ def plan_states(store: Store, now: int, floor: int = 0) -> Iterator[State]:
             idle=mailbox.idle(snap, now - IDLE),
             blockers=tuple(_blockers(snap, past, now)),
             spared=spared,
-            agents=tuple(map(store.standing, snap.declared.values())),
+            agents=tuple(map(store.agents.standing, snap.declared.values())),
         )
     yield first
     for live in portions:
@@ -86,7 +87,8 @@ def _batches(groups: Iterable[list[int]]) -> Iterator[list[list[int]]]:
 
 def room_state(store: Store, now: int, floor: int = 0) -> State:
     """Return the state of the room, for when the rest of the run is done."""
-    with store.snapshot(look=True) as snap:
+    store.refresh()
+    with store.snapshot() as snap:
         room, spared = measure(store, now, floor), maintenance.brought_back(snap)
         return State(cursor=snap.cursor, spared=spared, room=room)
 
@@ -95,7 +97,8 @@ def measure(store: Store, now: int, floor: int = 0, *, by_entry: bool = True) ->
     """Return how much room is taken, and by what where it is too much, unless nobody asks for that.
     Remarks go by what was written after `floor`."""
     settings = store.settings
-    with store.snapshot(look=True) as snap:
+    store.refresh()
+    with store.snapshot() as snap:
         weights = [
             weight
             for weight in maintenance.weights(snap, now)

@@ -71,11 +71,11 @@ def undo(
         operators_alone("undo")
     agent_memory = mem.as_agent(by)
     store = mem.store
-    store.look()
+    store.refresh()
     with store.snapshot() as snap:
         acts = _acts_called(snap, what, by)
         fields = _effects(snap, what, acts, by)
-    if by != OPERATOR and (agent := store.agent(by)) is not None:
+    if by != OPERATOR and (agent := store.agents.get(by)) is not None:
         for id in (*fields["back"], *fields["away"], *fields["freed"], *fields["held"]):
             may_close(agent, agent_memory.get(id), store.settings, "undo")
     if plan:

@@ -60,9 +60,9 @@ def recent(
 
 def agent_acts(me: AgentMemory, agent: str, since: When = None, limit: int = 0) -> list[Moment]:
     """Return what an agent wrote, decided and ran: the newest so many, oldest first."""
-    if me.store.agent(agent) is None:
-        raise me.store.unregistered(agent)
-    me.store.look()
+    if me.store.agents.get(agent) is None:
+        raise me.store.agents.unregistered(agent)
+    me.store.refresh()
     acts = visible_acts(lambda size: me.store.acts(agent, None, since, size), me, limit)
     return [
         Moment(

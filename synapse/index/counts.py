@@ -10,6 +10,9 @@ from functools import partial
 from synapse.index.database import Database
 from synapse.system.typed import TYPE_CHECKING
 
+if TYPE_CHECKING:
+    from synapse.system.tokens import Tokens
+
 COUNTED = 8_192  # token counts of each encoding that are kept in memory
 
 
@@ -23,6 +26,15 @@ class TokenCounts:
 
     def __init__(self) -> None:
         self.counts: dict[str, dict[bytes, int]] = {}
+
+    def tokens(self, encoding: str, *, quick: bool = False, keep: bool = True) -> Tokens:
+        """Return what counts tokens in an encoding. New counts are kept, each under a digest of its
+        text, unless they are not to be: of sealed texts none is.
+        """
+        from synapse.system.tokens import Tokens
+
+        keeps = partial(self.keep_tokens, encoding) if keep else lambda _: None
+        return Tokens(encoding, partial(self.token_counts, encoding), keeps, quick=quick)
 
     def token_counts(self, encoding: str, digests: Sequence[bytes]) -> Mapping[bytes, int]:
         counts = self.counts.setdefault(encoding, {})

@@ -468,6 +468,10 @@ class Index(TokenCounts):
         """Return SQLite's own word on the file: `ok`, or what is wrong."""
         return str(self.db.connection.execute("pragma integrity_check").fetchone()[0])
 
+    def let_go(self) -> None:
+        """Close this thread's connection: the thread has nothing more to ask."""
+        self.db.let_go()
+
     def close(self) -> None:
         self.db.close()
         if self.lock is not None:

@@ -25,7 +25,7 @@ class Reading:
 
     __slots__ = ("index", "late", "words")
 
-    def __init__(self, index: Index, words: bool, late: bool) -> None:
+    def __init__(self, index: Index, *, words: bool = False, late: bool = False) -> None:
         self.index = index
         self.late = late
         self.words = words

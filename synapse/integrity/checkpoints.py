@@ -39,7 +39,7 @@ def attempt(store: Store, last: int | None = None) -> None:
         if every_of(store):
             make(store, last)
     except Conflict as error:  # a journal that is another one concerns a person
-        store.say(str(error))
+        store.index.say(str(error))
     except (SynapseError, OSError):
         pass
 
@@ -81,8 +81,8 @@ def warning(store: Store) -> str | None:
     try:
         if missed(store) is None:
             return None
-        store.refresh()
-        signed = missed(store)
+        with store.snapshot():  # an index of another journal is made anew
+            signed = missed(store)
     except SynapseError:
         return None
     if signed is None:

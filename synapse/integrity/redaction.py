@@ -41,8 +41,8 @@ def redact(store: Store, id: str, reason: str) -> Redacted:
     persons_alone("redact")
     if not reason.strip():
         raise InvalidEntry("say why: the reason is all that will be left")
-    store.demand_writable()
-    store.look(force=True)
+    store.log.demand_writable()
+    store.refresh(whole=True)
     record = store.commit.get(id)
     if record.kind != "entry" or record.id is None:
         raise NotFound(f"there is no entry {id}", id=id)
@@ -79,7 +79,7 @@ def finish_redaction(store: Store, id: str) -> None:
 def _take_out(store: Store, record: Record, act: Record) -> set[str]:
     """Record the act, and take the text out of all places; return the files that repeated it."""
     log = store.log
-    store.write(act, once=f"redact:{record.id}")
+    store.commit.append(act, once=f"redact:{record.id}")
     store.refresh()  # from here on nobody is shown it
     needles = forms(entry_of(record).body) if record.text is not None else []
     files = _overwrite(log.root, needles) if isinstance(log, FilesLog) else set()
@@ -93,7 +93,7 @@ def _take_out(store: Store, record: Record, act: Record) -> set[str]:
 def _purge(store: Store) -> None:
     """Derive everything anew, and leave no byte of what was derived before."""
     store.refresh()
-    store.purge()
+    store.index.purge()
     store.refresh()
 
 

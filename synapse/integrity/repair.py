@@ -65,12 +65,14 @@ def _proven(store: Store, log: FilesLog, head: str | None) -> tuple[Report, bool
     there before that was looked at: a proof of a large log may last longer than the difference.
     """
     start = store.clock()
-    newest, proof = store.highest_seen(), Proof(log.root, log.journal, log.mirror)
+    newest, proof = store.index.seen(), Proof(log.root, log.journal, log.mirror)
     try:
-        # an index of another journal is made anew, and says so
-        store.refresh()
-        newest = store.highest_seen()
-        store.catch_up_tree()
+        with store.snapshot():  # an index of another journal is made anew, and says so
+            newest = store.index.seen()
+        if store.tree is not None and not store.readonly:
+            if log.lags:
+                store.operator_files.write_missing()
+            store.tree.place_missing()
     except StoreError:
         pass  # what is wrong is found on the way
     try:
@@ -100,7 +102,7 @@ def _unsigned(store: Store, claimed: bool) -> Iterator[Problem]:
     """Yield the entries that their authors' keys did not sign. `claimed` says whether one says of
     itself that it is signed.
     """
-    if store.signers is None and not claimed:
+    if store.agents.keys is None and not claimed:
         return
     from synapse.trust.keyring import unproven
 
@@ -123,17 +125,17 @@ def repair(
             notes.append(f"{stretch.where}: {how or _CANNOT}")
         report = verify(store)
         return report._replace(notes=tuple(notes))
-    store.demand_writable()
+    store.log.demand_writable()
     notes = _repair_lines(store, log, source, give_up)
     if give_up or not notes or not log.journal.stretches():
-        store.look(force=True)  # files come after the journal that says what they are
+        store.refresh(whole=True)  # files come after the journal that says what they are
         proof = Proof(log.root, log.journal, log.mirror)
         if not proof.run().ok and proof.wrong:
             repaired, lost = mend(proof)
-            store.act("repair", OPERATOR, ids=repaired, lost=lost)
+            store.commit.act("repair", OPERATOR, ids=repaired, lost=lost)
         if give_up and proof.aside:
             notes += [f"{problem.where}: given up" for problem in proof.aside.values()]
-            store.act("repair", OPERATOR, aside=[*proof.aside])
+            store.commit.act("repair", OPERATOR, aside=[*proof.aside])
     report = verify(store)
     return report._replace(mended=tuple(repaired), notes=tuple(notes))
 
@@ -174,9 +176,10 @@ def _repair_lines(store: Store, log: FilesLog, source: str | None, give_up: bool
             notes.append(f"{stretch.where}: given up")
         floor = first - 1
     if floor >= 0:
-        store.restored(floor)
+        store.index.restored(floor)
+        store.refresh()
     if given_up:
-        store.act("repair", OPERATOR, lines=given_up[::-1])
+        store.commit.act("repair", OPERATOR, lines=given_up[::-1])
     return notes[::-1]
 
 
@@ -186,7 +189,7 @@ def _undeclared(store: Store, log: FilesLog) -> Iterator[Problem]:
 
     with store.snapshot() as snap:
         declared = snap.declared
-    if store.unnoticed("synapse.yaml"):
+    if store.operator_files.unnoticed("synapse.yaml"):
         yield Problem(
             "synapse.yaml", "was edited since it was last read; the next read takes it in"
         )

@@ -113,7 +113,7 @@ def link(
     may_say(agent, "link atoms")
     for record in links_of(me, ends[0]):
         if (record.cause, record.effect) == (ends[0], ends[1]):
-            author = me.store.agent(record.by)
+            author = me.store.agents.get(record.by)
             may_overrule(agent, record.by, author, me.store.settings, "say this link anew")
     me.writer.act(
         "link", cause=ends[0], effect=ends[1], type=type, strength=float(strength), ids=ends
@@ -169,7 +169,7 @@ def used(me: AgentMemory, ids: Iterable[str]) -> None:
     now = store.clock()
     if store.used and now - store.used_since >= HOUR and not store.readonly:
         counts, store.used, store.used_since = dict(sorted(store.used.items())), {}, now
-        store.act("used", me.id, counts=counts)
+        store.commit.act("used", me.id, counts=counts)
 
 
 # -- from conversations ----------------------------------------------------------------------------

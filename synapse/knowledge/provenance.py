@@ -38,7 +38,8 @@ class Step(NamedTuple):
 def why(me: AgentMemory, id: str, depth: int = DEPTH) -> Step:
     """Return the whole trail of an item or a run, as far as this agent may see it. A step that
     occurred before, or lies too deep, is named and `cut`."""
-    with me.store.snapshot(look=True) as snap:
+    me.store.refresh()
+    with me.store.snapshot() as snap:
         trail = _Trail(me, snap)
         if snap.run(id) is not None:
             return trail.run("asked for", id, depth)

@@ -39,7 +39,8 @@ def resolve_reference(me: AgentMemory, text: str) -> Entry:
 
 def _matching(me: AgentMemory, start: str) -> Entry:
     matches: list[Entry] = []
-    with me.store.snapshot(look=True) as snap:
+    me.store.refresh()
+    with me.store.snapshot() as snap:
         ids = alike(snap, start)
     for id in ids:
         try:

@@ -18,7 +18,7 @@ from synapse.model import kinds
 from synapse.model.agents import Agent
 from synapse.model.entry import mint, minted
 from synapse.model.placement import Keeper, Tail
-from synapse.model.records import Guard, Record, demand
+from synapse.model.records import Guard, Record, act_of, all_of, demand
 from synapse.privacy.records import safe
 from synapse.system.typed import TYPE_CHECKING
 
@@ -57,6 +57,11 @@ class Commit(Keeper):
         """Commit these records, in their order, each under its `once`, with one sync."""
         records = [record._replace(once=once) for once, record in batch.items()]
         return self._append(records, unless)
+
+    def act(self, kind: str, by: str, guard: Guard | None = None, /, **fields: object) -> Record:
+        """Commit an act that is no entry, where the guard holds."""
+        record, own = act_of(kind, by, fields)
+        return self.append(record, unless=all_of(guard, own))
 
     def archive(
         self, ids: Collection[str], by: str, reason: str, unless: Guard | None = None

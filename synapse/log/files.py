@@ -48,6 +48,11 @@ class FilesLog(OperatorFiles):
         """Say whether this process may only read here; every write is refused."""
         return self.journal.readonly
 
+    def demand_writable(self) -> None:
+        """Raise ReadOnly where this process may only read."""
+        if self.readonly:
+            self.journal.lock.run(lambda: None)  # which refuses it
+
     # -- the log -----------------------------------------------------------------------------------
 
     def write(
@@ -127,8 +132,7 @@ class FilesLog(OperatorFiles):
         """Write the agent's file and make its drop box; return the digest of the file."""
         from synapse.formats import declared
 
-        if self.readonly:
-            self.journal.lock.run(lambda: None)  # which refuses it
+        self.demand_writable()
         path = f"agents/{agent.id}.yaml"
         raw = declared.render_agent(agent).encode()
         try:

@@ -20,6 +20,8 @@ from synapse.system.digest import sha256
 class MemoryLog:
     """Records in a list, under one lock; the behaviour of the protocol, without the disk."""
 
+    pipes = None  # nobody else follows it
+
     def __init__(
         self, clock: Callable[[], int] = clock.now, settings: Settings | None = None
     ) -> None:
@@ -32,6 +34,9 @@ class MemoryLog:
         self.declared_settings = settings or Settings()
         self.lock = RLock()
         self.tail = NOTHING
+
+    def demand_writable(self) -> None:
+        """Return: whoever has it may write."""
 
     def write(
         self, records: Iterable[Record], place: Place, keeper: Keeper

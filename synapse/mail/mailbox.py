@@ -122,7 +122,8 @@ class Mail:
     def poll(self, agent: str | None = None) -> int:
         """Return the number of unread messages, without loading them."""
         owner = self._owner(agent)
-        with self.store.snapshot(look=True) as snap:
+        self.store.refresh()
+        with self.store.snapshot() as snap:
             return mailbox.waiting(snap, owner, self.store.clock())
 
     def inbox(
@@ -133,7 +134,8 @@ class Mail:
         if mark and owner.id != self.agent_memory.id:
             raise Forbidden("only the agent itself can mark its mail as read", action="mark")
         now = self.store.clock()
-        with self.store.snapshot(look=True) as snap:
+        self.store.refresh()
+        with self.store.snapshot() as snap:
             rows = mailbox.unread(snap, owner, now)
             rows = rows[: max(limit, 0)] if limit is not None else rows
             messages = self._as_messages(snap.load(rows, now, snap.names.reach(owner)))
@@ -146,7 +148,8 @@ class Mail:
         """Note that these messages were read; those of them that had not been."""
         messages = [self._message(id) for id in words(ids)]
         self._owner(None)
-        with self.store.snapshot(look=True) as snap:
+        self.store.refresh()
+        with self.store.snapshot() as snap:
             marks = mailbox.marks(snap, [entry.seq for entry in messages])
         read = marks["receipts"]
         new = [
@@ -212,13 +215,15 @@ class Mail:
             raise InvalidEntry(
                 f"status {status!r} is not one of {', '.join(STATUSES)}", status=status
             )
-        with self.store.snapshot(look=True) as snap:
+        self.store.refresh()
+        with self.store.snapshot() as snap:
             rows = mailbox.threads(snap, self._reader(), status, tag, max(limit, 0))
             return self._threads(snap, rows)
 
     def thread(self, id: str) -> Thread:
         """Return one thread, if this agent may see any of it."""
-        with self.store.snapshot(look=True) as snap:
+        self.store.refresh()
+        with self.store.snapshot() as snap:
             row = mailbox.thread(snap, self._reader(), self._thread_id(id))
             if row is None:
                 problem = f"there is no thread {id} that {self.agent_memory.id} may see"
@@ -230,7 +235,8 @@ class Mail:
         archived ones too."""
         thread = self.thread(thread).id
         before_seq = None if before is None else self._message(before).seq
-        with self.store.snapshot(look=True) as snap:
+        self.store.refresh()
+        with self.store.snapshot() as snap:
             entries = mailbox.history(
                 snap, self._reader(), thread, self.store.clock(), max(limit, 0), before_seq
             )
@@ -264,7 +270,7 @@ class Mail:
         if words(remove) and (agent := self._reader()) is not None:
             by = self._first(thread).author
             action = "take tags off this thread"
-            may_overrule(agent, by, self.store.agent(by), self.store.settings, action)
+            may_overrule(agent, by, self.store.agents.get(by), self.store.settings, action)
         names = {
             name: [kinds.text("tag", word) for word in words(tags)]
             for name, tags in (("add", add), ("remove", remove))
@@ -331,7 +337,7 @@ class Mail:
                 action="read mail",
             )
         id = agent_id or self.agent_memory.id
-        agent = self.agent_memory.agent if id == self.agent_memory.id else self.store.agent(id)
+        agent = self.agent_memory.agent if id == self.agent_memory.id else self.store.agents.get(id)
         if agent is None:
             problem = (
                 "the operator has no mail of its own; name an agent"
@@ -366,11 +372,11 @@ class Mail:
         if (
             (id := name.removeprefix("agent:")) in declared
             or id == OPERATOR
-            or self.store.agent(id) is not None
+            or self.store.agents.get(id) is not None
         ):
             return f"agent:{id}"
         team = f"team:{name.removeprefix('team:')}"
-        if any(team in agent.names for agent in self.store.agents().values()):
+        if any(team in agent.names for agent in self.store.agents.all().values()):
             return team
         raise NotFound(
             f"there is no agent and no team {name}; `synapse agents` lists them", to=name
@@ -383,7 +389,8 @@ class Mail:
         if kinds.is_thread(name):
             return name
         taken_over = kinds.thread_from(name)
-        with self.store.snapshot(look=True) as snap:
+        self.store.refresh()
+        with self.store.snapshot() as snap:
             return name if mailbox.thread(snap, None, taken_over) is None else taken_over
 
     def _check_open(self, thread: str) -> None:

@@ -58,7 +58,8 @@ def first_of(snap: Snapshot, entry: Entry) -> Entry:
 
 def everything(store: Store, thread: str | None = None) -> list[Message]:
     """Return every current message, archived ones too, oldest first; of one thread, or of all."""
-    with store.snapshot(look=True) as snap:
+    store.refresh()
+    with store.snapshot() as snap:
         now = store.clock()
         if thread is not None:
             entries = mailbox.history(snap, None, thread, now, -1)

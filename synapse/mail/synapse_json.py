@@ -78,7 +78,7 @@ def refresh(store: Store) -> bool:
         _demand_trust(store)
         write(store, mirror.path)
     except NotTrusted as error:
-        store.say(f"the old file of mail is not written: {error}")
+        store.index.say(f"the old file of mail is not written: {error}")
         return False
     except (OSError, SynapseError):
         return False

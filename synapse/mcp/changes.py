@@ -50,7 +50,8 @@ class Changes(Follower):
     """A follower that gathers the records which change a resource, whosever they are."""
 
     def __init__(self, store: Store) -> None:
-        with store.snapshot(look=True) as snap:
+        store.refresh()
+        with store.snapshot() as snap:
             cursor = snap.cursor
         super().__init__(store, lambda: None, cursor)
         self._gathered: list[Record] = []
@@ -104,7 +105,7 @@ class Watch:
             thread.join(4 * RECONCILE)
 
     def _follow(self) -> None:
-        pipe = NotificationPipe(self.store.pipes) if self.store.pipes else None
+        pipe = NotificationPipe(self.store.log.pipes) if self.store.log.pipes else None
         try:
             while self._has_listeners():
                 try:
@@ -112,7 +113,7 @@ class Watch:
                     if pipe is None:
                         time.sleep(0.01)
                     elif not pipe.wait(RECONCILE):
-                        self.store.look()
+                        self.store.refresh()
                 except Exception as error:
                     # a fault of the disk or the log: it may pass
                     self._handle_failure(error)
@@ -168,7 +169,7 @@ class Watch:
         entries: dict[str, Entry] = {}
         for id in dict.fromkeys(id for record in records for id in ids_of(record)):
             try:
-                entries[id] = self.store.current(id)
+                entries[id] = self.store.entry(id)
             except NotFound:
                 continue
         return entries
@@ -221,7 +222,7 @@ def _is_declaration(record: Record, id: str) -> bool:
 def _is_in_view(agent_memory: AgentMemory, name: str, entries: Iterable[Entry]) -> bool:
     """Return whether an agent may see one of the entries. A run sees what its project's members
     see."""
-    agent = agent_memory.agent if name == agent_memory.id else agent_memory.store.agent(name)
+    agent = agent_memory.agent if name == agent_memory.id else agent_memory.store.agents.get(name)
     if agent is None and name != OPERATOR:
         return False
     return any(not entry.staged and visible(entry, agent) for entry in entries)

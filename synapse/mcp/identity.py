@@ -63,7 +63,8 @@ def agent_memory_of(memory: Memory, agent: str, run: str | None) -> AgentMemory:
         return memory.as_agent(agent)
     name, colon, epoch = run.partition(":")
     if not colon:
-        with memory.store.snapshot(look=True) as snap:
+        memory.store.refresh()
+        with memory.store.snapshot() as snap:
             record = snap.run(name)
         if record is None:
             raise NotFound(f"there is no run {name}; `orchestrator ps` lists them", id=name)

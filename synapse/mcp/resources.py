@@ -55,8 +55,8 @@ def demand(agent_memory: AgentMemory, target: Target) -> None:
             agent=agent_memory.id,
             action="read a view",
         )
-    elif target.name != OPERATOR and agent_memory.store.agent(target.name) is None:
-        raise agent_memory.store.unregistered(target.name)
+    elif target.name != OPERATOR and agent_memory.store.agents.get(target.name) is None:
+        raise agent_memory.store.agents.unregistered(target.name)
 
 
 def text_of(agent_memory: AgentMemory, target: Target) -> str:
@@ -89,4 +89,4 @@ def views(agent_memory: AgentMemory) -> list[Target]:
     """
     if agent_memory.id != OPERATOR:
         return [Target(VIEW, agent_memory.id)]
-    return [Target(VIEW, id) for id in (OPERATOR, *sorted(agent_memory.store.agents()))]
+    return [Target(VIEW, id) for id in (OPERATOR, *sorted(agent_memory.store.agents.all()))]

@@ -57,7 +57,7 @@ async def _stopped(stop: asyncio.Event, within: float) -> bool:
 
 def is_due(store: Store, sends: bool = True) -> bool:
     """Return whether entries wait to be embedded, by an embedder that may be used here."""
-    embedder = store.semantic.embedder
+    embedder = store.embeddings.semantic.embedder
     if not embedder or store.readonly or not store.root:
         return False
     return (sends or embedder == LOCAL) and waiting(store) > 0

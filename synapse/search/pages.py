@@ -23,7 +23,7 @@ def page(
     conditions, since = filters(now, *asked), asked[0]
     entries = snap.page(agent, conditions, now)
     lapses = [entry.expires for entry in entries]
-    lapses += [store.current(id).expires for entry in entries for id in entry.disputed]
+    lapses += [store.entry(id).expires for entry in entries for id in entry.disputed]
     floor = conditions.since
     if floor is not None and isinstance(since, str) and floor != parse_since(since, now + 1):
         lapses += [entry.at + (now - floor) for entry in entries[-1:]]

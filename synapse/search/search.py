@@ -45,7 +45,7 @@ def find(
         raise InvalidQuery(f"limit {asked.limit} is negative", limit=asked.limit)
     now = store.clock()
     query, limit = _filter(asked, now), min(asked.limit, MOST)
-    usual = mode is None and not (store.settings.semantic.embedder or store.has_vectors)
+    usual = mode is None and not (store.settings.semantic.embedder or store.embeddings.has_vectors)
     if mode == "words" or usual:
         with store.snapshot(words=True) as snap:
             return full_text.search(snap, agent, text, query, now, limit)

@@ -65,12 +65,12 @@ def embed(store: Store, limit: int | None = None) -> Queue:
     """Embed what is not embedded yet, at most so many entries. Others may be at it as well: they
     take turns.
     """
-    embedder = store.embedder
+    embedder = store.embeddings.embedder
     done = refused = 0
     while limit is None or done < limit:
-        store.look()
+        store.refresh()
         most = BATCH if limit is None else min(BATCH, limit - done)
-        count, failed, finished = store.vectors.alone(
+        count, failed, finished = store.embeddings.vectors.alone(
             lambda most=most: _batch(store, embedder, most)  # type: ignore[misc]
         )
         done, refused = done + count, refused + failed
@@ -94,8 +94,9 @@ def waiting(store: Store) -> int:
     """Return how many entries have not been gone through yet. At most: it may be found that they
     need no vector.
     """
-    model = store.vectors.model(store.embedder.name)
-    with store.snapshot(look=True) as snap:
+    model = store.embeddings.vectors.model(store.embeddings.embedder.name)
+    store.refresh()
+    with store.snapshot() as snap:
         return embeddable.count(snap, model.reached if model else 0)
 
 
@@ -103,7 +104,7 @@ def _batch(store: Store, embedder: Embedder, most: int) -> tuple[int, int, bool]
     """Embed one batch. Return how many entries were embedded, how many were refused, and whether
     the end was reached.
     """
-    vectors = store.vectors
+    vectors = store.embeddings.vectors
     with store.snapshot() as snap:
         horizon = snap.cursor
         floor = _floor(vectors, embedder.name, snap)
@@ -213,7 +214,7 @@ def search(
     """
     if mode is not None and mode not in MODES:
         raise InvalidQuery(f"mode {mode!r} is not one of {', '.join(MODES)}", mode=mode)
-    chosen = store.semantic
+    chosen = store.embeddings.semantic
     meant = chosen.embedder and chosen.search and not ORDER.search(text)
     usual = BOTH if meant else WORDS
     selected = mode or usual
@@ -263,15 +264,15 @@ def _nearest(
     """Return the entries nearest to a text that the agent may see and the filter lets through; too
     far off is not near.
     """
-    embedder = store.embedder
+    embedder = store.embeddings.embedder
     (vector,) = embedder.embed([text], query=True)
-    ranked = store.vectors.nearest(embedder.name, vector, LOOK)
+    ranked = store.embeddings.vectors.nearest(embedder.name, vector, LOOK)
     cosines = {seq: cosine for cosine, seq in ranked}
     near, enough = _through(store, agent, ranked, wanted, now, count)
     if not enough:  # who sees little of what is there has it looked through whole
         rows = [
             item
-            for item in store.vectors.nearest(embedder.name, vector, NEVER)
+            for item in store.embeddings.vectors.nearest(embedder.name, vector, NEVER)
             if item[1] not in cosines
         ]
         further, _ = _through(store, agent, rows, wanted, now, count - len(near))

@@ -128,7 +128,7 @@ def _mark_read(agent_memory: AgentMemory, entry: Entry, once: str | None) -> Non
     """Mark an entry as shown that the agent has just been given to its end, where it was not
     before.
     """
-    agent = agent_memory.store.agent(agent_memory.id)
+    agent = agent_memory.store.agents.get(agent_memory.id)
     if agent is None or entry.author == agent.id or entry.staged:
         return
     with agent_memory.store.snapshot() as snap:

@@ -16,31 +16,29 @@ from synapse.trust import keyring
 from synapse.trust.persons import persons_alone
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from typing import Protocol
 
     from synapse.crypto import PublicKey
-    from synapse.errors import NotFound
     from synapse.index.reading import Reading
-    from synapse.model.agents import Agent
-    from synapse.model.protocols import Log
-    from synapse.model.records import Guard
+    from synapse.log.commit import Commit
+    from synapse.log.files import FilesLog
+    from synapse.log.memory import MemoryLog
+    from synapse.trust.agents import Agents
 
     class Journal(Protocol):
         """What is asked of the workspace's `Store`, which stands above this folder."""
 
         clock: Callable[[], int]
+        agents: Agents
+        commit: Commit
 
         @property
-        def log(self) -> Log: ...
+        def log(self) -> FilesLog | MemoryLog: ...
         @property
         def keyring(self) -> keyring.Keyring: ...
-        def snapshot(self, *, look: bool = False) -> Reading: ...
-        def refresh(self, *, look: bool = False) -> None: ...
-        def demand_writable(self) -> None: ...
-        def agents(self) -> Mapping[str, Agent]: ...
-        def unregistered(self, id: str) -> NotFound: ...
-        def write(self, record: Record, *, unless: Guard | None = None) -> Record: ...
+        def snapshot(self) -> Reading: ...
+        def refresh(self) -> None: ...
 
 
 KEYED = "keys"  # what the guards of these records go by
@@ -68,7 +66,8 @@ class WorkspaceKeys:
 
     def list(self) -> list[KeyState]:
         """Return every key that was ever registered, in the order in which they came."""
-        with self.store.snapshot(look=True) as snap:
+        self.store.refresh()
+        with self.store.snapshot() as snap:
             keys = list((snap.names.keys or keyring.NONE).by_id.values())
             times = [self.store.log.at(key.seq).at for key in keys]
         private = map(self.store.keyring.holds, keys)
@@ -128,21 +127,21 @@ class WorkspaceKeys:
 
     @property
     def _keys(self) -> Keys:
-        self.store.refresh(look=True)
+        self.store.refresh()
         return self.store.keyring.keys
 
     def _owner(self, owner: str | None) -> str:
         if owner is None or owner == WORKSPACE:
             return WORKSPACE
-        if owner not in self.store.agents():
-            raise self.store.unregistered(owner)
+        if owner not in self.store.agents.all():
+            raise self.store.agents.unregistered(owner)
         return owner
 
     def _make(self, owner: str | None, how: str) -> str:
         from synapse import crypto
 
         persons_alone("make a key")
-        self.store.demand_writable()
+        self.store.log.demand_writable()
         name = self._owner(owner)
         has = self._keys.current.get(name)
         if has and how == "new":
@@ -167,5 +166,5 @@ class WorkspaceKeys:
         if id in keys.by_id:
             raise InvalidEntry(f"the key {id} is registered already", id=id)
         record = Record.new("key", OPERATOR, fields, key=KEYED)
-        self.store.write(record, unless=unchanged(KEYED, keys.last))
+        self.store.commit.append(record, unless=unchanged(KEYED, keys.last))
         self.store.refresh()

@@ -97,7 +97,8 @@ def brief(
             f"worth is {worth!r:.60}: write what synapse.model.worth.Worth gives, or none",
             worth=str(worth),
         )
-    with store.snapshot(look=True, words=bool(request.about)) as live:
+    store.refresh()
+    with store.snapshot(words=bool(request.about)) as live:
         moment = _moment_of(store, live, agent, request, project)
         return render(store, moment, choose(moment, request), request, opened)
 
@@ -149,7 +150,7 @@ def render(
     sealed = any(entry.scope in SEALED for entry in entries)
     if sealed:
         entries = opened(entries) if opened else _shut(entries)
-    tokens = store.tokens(request.encoding, quick=request.quick, keep=not sealed)
+    tokens = store.index.tokens(request.encoding, quick=request.quick, keep=not sealed)
     result = view.build(
         entries,
         agent,
@@ -230,7 +231,8 @@ def later(
     store: Store, agent: Agent | None, as_of: str | int, department: str | None
 ) -> list[Entry]:
     """Return what has come since a time that would be seen now, oldest first."""
-    with store.snapshot(look=True) as snap:
+    store.refresh()
+    with store.snapshot() as snap:
         now = store.clock()
         entries = snap.page(agent, Filter(since=_time(as_of, now) + 1, limit=None), now)
         members = [] if department is None else _members(snap, department)

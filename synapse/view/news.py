@@ -78,7 +78,7 @@ def _unread(
 
     if budget is None:
         return page(load(rows))
-    weigh = store.tokens(DEFAULT).count_all
+    weigh = store.index.tokens(DEFAULT).count_all
     total = sum(counts)
     (reserved,) = weigh([_shape(_foot(agent, total, total, matched, cursor, counts))])
     if reserved > budget:

@@ -138,7 +138,7 @@ class Outbox:
                 return
             if record.kind == "run" and record.fields.get("state") == "waiting":
                 with suppress(NotFound):
-                    entry = self.store.current(str(record.fields["entry"]))
+                    entry = self.store.entry(str(record.fields["entry"]))
                     yield Event(record.seq, "waiting", entry)
 
     def recall(self) -> None:
@@ -173,10 +173,12 @@ class Outbox:
         """Return what is sent: the entry as it is now; None where it may not leave any more."""
         reader = self._reader()
         try:
-            entry = self.store.current(delivery.entry, reader)
+            entry = self.store.entry(delivery.entry, reader)
         except NotFound:
             return None
-        if self.store.is_tainted(entry.id) or not may_leave(entry, reader):
+        with self.store.snapshot() as snap:
+            tainted = snap.is_tainted(entry.id)
+        if tainted or not may_leave(entry, reader):
             return None
         data = codec.entry_json(entry)
         asks_operator = entry.addressees == (f"agent:{OPERATOR}",)
@@ -249,9 +251,9 @@ class Outbox:
             return PUBLIC
         if self.target.reader == OPERATOR:
             return PERSON
-        agent = self.store.agent(self.target.reader)
+        agent = self.store.agents.get(self.target.reader)
         if agent is None:
-            raise self.store.unregistered(self.target.reader)
+            raise self.store.agents.unregistered(self.target.reader)
         return agent
 
     def _add(self, event: Event) -> None:

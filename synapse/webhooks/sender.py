@@ -137,7 +137,7 @@ class Sender:
         try:
             if not self._is_ours():
                 return [], PAUSE
-            self.store.look()
+            self.store.refresh()
             self._settle()
             self._open()
         except (SynapseError, OSError) as error:
@@ -249,7 +249,7 @@ class Sender:
             if self._lock >= 0:
                 os.close(self._lock)
                 self._lock = -1
-            self.store.let_go()
+            self.store.index.let_go()
 
     def _tell(self, about: str, text: str) -> None:
         if self.note is not None and (about, text) not in self._noted:
@@ -261,7 +261,7 @@ class Sender:
 
     def _listen(self, loop: asyncio.AbstractEventLoop, changed: asyncio.Event, ended: Flag) -> None:
         """Notify the event loop whenever the log has grown."""
-        pipe = NotificationPipe(self.store.pipes or "")
+        pipe = NotificationPipe(self.store.log.pipes or "")
         try:
             while not ended.is_set():
                 if pipe.wait(RECONCILE) and not ended.is_set():

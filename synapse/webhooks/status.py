@@ -75,8 +75,8 @@ def _ready(store: Store, target: Target) -> str:
     try:
         decisions.demand(_root(store), target.want)
         _keys(store, target)
-        if target.reader and store.agent(target.reader) is None:
-            raise store.unregistered(target.reader)
+        if target.reader and store.agents.get(target.reader) is None:
+            raise store.agents.unregistered(target.reader)
     except SynapseError as error:
         return str(error)
     return READY

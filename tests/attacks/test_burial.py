@@ -261,7 +261,7 @@ def limited(root, clock, **limits):
     (root / "synapse.yaml").write_text(f"protocol: 1\nhourly:\n{lines}")
     for id in ("low", "eng"):
         mem.register(synapse.Agent(id, read=EVERY, write=EVERY))
-    mem.store.refresh(force=True)
+    mem.store.refresh(whole=True)
     return mem
 
 
@@ -340,7 +340,7 @@ def test_the_limit_holds_for_dropped_files_too(tmp_path, monkeypatch):
         for number in range(9):
             text = DROPPED.format(number)
             (folder / f"{number}.md").write_text(text)
-        mem.store.refresh(force=True)
+        mem.store.refresh(whole=True)
         found = mem.as_agent("eng").read(author="low", limit=None)
         counts = Counter(entry.priority for entry in found)
         assert counts == {"critical": 2, "important": 4}

@@ -40,7 +40,7 @@ def workspace(root, records=RECORDS, settings=""):
     mem = synapse.init(str(root), clock=FrozenClock())
     with open(root / "synapse.yaml", "a", encoding="utf-8") as file:
         file.write(settings or "checkpoints: {every: 10}\n")
-    mem.store.refresh(force=True)
+    mem.store.refresh(whole=True)
     mem.register(Agent("eng", read=("*",), write=("*",)))
     me = mem.as_agent("eng")
     while mem.store.log.last() < records:

@@ -115,10 +115,10 @@ FLOOD = "".join(f"@remember line {number}\n" for number in range(3_000))
 
 
 def test_one_message_makes_a_stated_number_of_records(me):
-    before = me.store.highest_seen()
+    before = me.store.index.seen()
     Mail(me).send("all", FLOOD)
     me.store.refresh()
-    assert me.store.highest_seen() - before == 1 + memory.MOST_KEPT
+    assert me.store.index.seen() - before == 1 + memory.MOST_KEPT
     assert memory.harvest(me, Mail(me).get(Mail(me).history(first(me))[0].id).entry) == []
 
 

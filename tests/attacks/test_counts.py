@@ -98,9 +98,9 @@ def build(root, hidden):
             if hidden:
                 secret()
             else:
-                mem.store.act("used", "cto", counts={f"fact_{turn}{place}": 1})
+                mem.store.commit.act("used", "cto", counts={f"fact_{turn}{place}": 1})
     clock.advance("1h")
-    mem.store.refresh(force=True)
+    mem.store.refresh(whole=True)
     return mem
 
 

@@ -29,7 +29,7 @@ def memory(tmp_path):
             memory.register(synapse.Agent(id, role="engineer"))
         with open(tmp_path / "memory" / "synapse.yaml", "a") as file:
             file.write("mirror: {synapse_json: old.json}\n")
-        memory.store.refresh(force=True)
+        memory.store.refresh(whole=True)
         yield memory
 
 

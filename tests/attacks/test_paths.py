@@ -250,7 +250,7 @@ def test_a_journal_that_one_opens_puts_nothing_where_no_entry_belongs(tmp_path, 
         (root / "journal" / "000000000001.jsonl").write_bytes(b"".join(raws))
         with synapse.open(str(root)) as memory:
             try:
-                memory.store.look(force=True)
+                memory.store.refresh(whole=True)
                 assert [entry.body for entry in memory.as_agent("own").read()]
             except (synapse.SynapseError, TypeError):
                 assert names[0] in UNREADABLE

@@ -85,7 +85,7 @@ def test_a_dropped_file_is_put_aside_without_it(memory):
     end = time.monotonic() + 20
     while not list((root / "quarantine").iterdir()) and time.monotonic() < end:
         time.sleep(0.05)
-        memory.store.look(force=True)
+        memory.store.refresh(whole=True)
     texts = "".join(path.read_text() for path in (root / "quarantine").iterdir())
     assert "ask [personal data: e-mail address], please" in texts
     assert "personal data (e-mail address in the body)" in texts
@@ -199,7 +199,7 @@ def test_a_night_merges_no_personal_data_from_before(tmp_path):
         me.append(f"Ask {number}", "blockers/x", priority="critical", ttl="1h")
         with open(root / "synapse.yaml", "a", encoding="utf-8") as file:
             file.write("privacy: {patterns: {employee number: 'EMP-######'}}\n")
-        memory.store.refresh(force=True)
+        memory.store.refresh(whole=True)
         before = memory.store.log.last()
         moment.advance("25h")
         run_nightly(memory, day(moment()), moment())
@@ -215,7 +215,7 @@ def wait_for_drops(memory, folder):
     end = time.monotonic() + 20
     while [*folder.glob("*.md")] and time.monotonic() < end:
         time.sleep(0.05)
-        memory.store.look(force=True)
+        memory.store.refresh(whole=True)
 
 
 def test_a_dropped_envelope_that_is_marked_has_a_short_time(keyed):
@@ -224,7 +224,7 @@ def test_a_dropped_envelope_that_is_marked_has_a_short_time(keyed):
     entry = Entry("", "eng-a", "2026-02-01T01:00:00Z", "team/x", "info", "ask", "24h")
     entry = entry._replace(scope="encrypted", addressees=("agent:eng-b",))
     for ttl, name in (("24h", "kept"), ("30d", "aside")):
-        closed = store.keyring.closed(entry._replace(ttl=ttl), moment(), store.agents())
+        closed = store.keyring.closed(entry._replace(ttl=ttl), moment(), store.agents.all())
         text = codec.render(closed).replace("ttl:", "pii: true\nttl:", 1)
         path = Path(store.root, f"inbox/eng-a/new/{name}.md")
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -242,7 +242,7 @@ def test_a_workspace_adds_kinds_and_takes_none_away(tmp_path):
         path = tmp_path / "ws/synapse.yaml"
         more = "privacy:\n  patterns:\n    employee number: EMP-######\n  off: true\n"
         path.write_text(path.read_text() + more)
-        memory.store.refresh(force=True)
+        memory.store.refresh(whole=True)
         me = memory.as_agent("eng-a")
         with pytest.raises(PersonalData, match="employee number in the body"):
             me.append("ask EMP-004711", "team/x")

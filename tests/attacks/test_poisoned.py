@@ -52,7 +52,7 @@ def made_team():
             topic="plan" if number % 9 == 0 else None,
         )
         entry = authority.admit(draft, None, mem.store.settings)
-        ids[mem.store.write(Record.new("entry", draft.author, {}, entry)).id] = body
+        ids[mem.store.commit.append(Record.new("entry", draft.author, {}, entry)).id] = body
     return mem, ids, clock
 
 

@@ -138,7 +138,7 @@ class World:
         self.rulings()
         self.claims()
         self.dropped()
-        self.mem.store.refresh(force=True)
+        self.mem.store.refresh(whole=True)
 
     def take(self, name, act):
         if tried(act):

@@ -152,7 +152,7 @@ def test_a_text_that_nobody_redacted_is_missed(memory):
 def test_one_that_is_only_recorded_is_missed(memory):
     entry = memory.as_agent("eng-a").append(TEXT, "decisions/x")
     sha = memory.store.commit.get(entry.id).sha
-    memory.store.act("redact", "operator", entry=entry.id, sha=sha, reason="x")
+    memory.store.commit.act("redact", "operator", entry=entry.id, sha=sha, reason="x")
     assert "redact it again" in str(memory.verify().problems)
     redact(memory.store, entry.id, "under embargo")
     assert memory.verify().ok

@@ -38,7 +38,7 @@ def taken_in(memory):
     end, before = time.monotonic() + 20, memory.store.log.last()
     while memory.store.log.last() == before and time.monotonic() < end:
         time.sleep(0.05)
-        memory.store.look(force=True)
+        memory.store.refresh(whole=True)
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -50,7 +50,7 @@ def test_a_thousand_secrets_leave_no_byte(memory, seed):
             me.append(text, f"api/n{number % 7}")
         else:
             fields = {"ids": [], "reason": text, "deep": [{"x": text}]}
-            memory.store.write(Record.new("archive", "eng-a", fields))
+            memory.store.commit.append(Record.new("archive", "eng-a", fields))
     me.briefing(budget=2_000)
     me.search("deploy")
     assert plain_in(memory.store.root, texts) == set()
@@ -114,7 +114,7 @@ def test_a_writer_that_died_before_it_replaced_the_file(memory, tmp_path):
     dropped.write_text(text)  # as it was before the file was replaced
     (root / ".index/placed").unlink()
     with synapse.open(str(root)) as again:
-        again.store.refresh(force=True)
+        again.store.refresh(whole=True)
         assert again.verify().ok
     assert plain_in(root, [key]) == set()
 

@@ -59,11 +59,11 @@ class Team:
         who, run = self.draw.choice(TEAM), f"run-{self.number}"
         self.clock.advance("20s")
         fields = {"run": run, "agent": who, "state": "running", "epoch": 1}
-        self.mem.store.write(Record.new("run", who, fields, key=f"run:{run}"))
+        self.mem.store.commit.append(Record.new("run", who, fields, key=f"run:{run}"))
         me = self.mem.as_agent(who, run, 1)
         view = me.briefing(1_500)
         me.writer.delivery("rendered", view.shown, "prompt")
-        shown = [self.mem.store.current(entry.id) for entry in view.included]
+        shown = [self.mem.store.entry(entry.id) for entry in view.included]
         return act(me, [entry for entry in shown if entry.author != who])
 
     def copies(self):
@@ -132,7 +132,7 @@ def test_it_stays_rare_where_each_command_is_a_process_of_its_own(tmp_path, monk
         for number in range(8):
             who, run = TEAM[number % 3], f"run-{number}"
             fields = {"run": run, "agent": who, "state": "running", "epoch": 1}
-            mem.store.write(Record.new("run", who, fields, key=f"run:{run}"))
+            mem.store.commit.append(Record.new("run", who, fields, key=f"run:{run}"))
             with monkeypatch.context() as environment:
                 if prompted:
                     mine = mem.as_agent(who, run, 1)

@@ -57,7 +57,8 @@ def made(mem, moment):
 def shown(mem, agent, since=0):
     """All that an agent is shown, whichever way it asks, but by the id of an entry."""
     me = mem.as_agent(agent)
-    with mem.store.snapshot(look=True, words=True):
+    mem.store.refresh()
+    with mem.store.snapshot(words=True):
         pass
     yield [*me.read(limit=None)]
     yield [*me.read(limit=None, archived=True)]
@@ -217,7 +218,7 @@ def test_a_follower_that_is_late_is_told_of_nothing_that_was_tainted_since():
     eng, cto = mem.as_agent("eng"), mem.as_agent("cto")
     ids = [eng.append(f"{WORD} {n}", "api/x").id for n in range(3)]
     for _ in range(1_200):
-        mem.store.write(Record.new("used", "eng", {"counts": {}}))
+        mem.store.commit.append(Record.new("used", "eng", {"counts": {}}))
     containing.taint(mem.as_agent("operator").access, ids[1])
     assert [event.entry.id for event in cto.follow(0, timeout=0)] == [ids[0], ids[2]]
 
@@ -230,9 +231,9 @@ def test_sources_of_a_merge_come_back_without_it():
     merged = Entry(
         "", CONSOLIDATOR, "", "api/x", "important", "the same text", "30d", ("all",), ("merged",)
     )._replace(derived_from=(good.id, bad.id), authority=60, trust="local")
-    record = mem.store.write(Record.new("entry", CONSOLIDATOR, {}, merged))
+    record = mem.store.commit.append(Record.new("entry", CONSOLIDATOR, {}, merged))
     filed = {"ids": [good.id, bad.id], "reason": "merged", "heirs": [record.id]}
-    mem.store.write(Record.new("archive", CONSOLIDATOR, filed))
+    mem.store.commit.append(Record.new("archive", CONSOLIDATOR, filed))
     assert [entry.id for entry in cto.read()] == [record.id]
     containing.taint(mem.as_agent("operator").access, bad.id)
     assert [entry.id for entry in cto.read()] == [good.id]
@@ -299,7 +300,7 @@ class World:
         id = f"r-{next(self.numbers)}"
         parent = self.draw.choice([None, *self.live()])
         fields = {"run": id, "agent": "eng", "project": "shop", "state": "running", "epoch": 1}
-        record = self.mem.store.write(Record.new("run", "eng", fields | {"parent": parent}))
+        record = self.mem.store.commit.append(Record.new("run", "eng", fields | {"parent": parent}))
         self.tree[id] = [parent, record.at, None]
         self.runs.append(id)
 
@@ -310,7 +311,7 @@ class World:
         if live := self.live():
             id = self.draw.choice(live)
             fields = {"run": id, "epoch": 1, "state": "ended", "status": "done"}
-            self.tree[id][2] = self.mem.store.write(Record.new("run", "eng", fields)).at
+            self.tree[id][2] = self.mem.store.commit.append(Record.new("run", "eng", fields)).at
 
     def show(self):
         if self.runs and self.ids:
@@ -318,7 +319,7 @@ class World:
             kind = self.draw.choice(("shown", "delivery"))
             fields = {"run": run, "agent": "eng", "epoch": 1, "ids": [id], "cursor": 1}
             fields |= {"state": "rendered"} if kind == "delivery" else {}
-            record = self.mem.store.write(Record.new(kind, "eng", fields))
+            record = self.mem.store.commit.append(Record.new(kind, "eng", fields))
             self.sight.append((run, record.at, id))
 
     def write(self):
@@ -335,7 +336,7 @@ class World:
         )
         fields = {"run": run} if run else {}
         saw = self.draw.sample(self.ids, min(len(self.ids), 1)) if run else []
-        record = self.mem.store.write(
+        record = self.mem.store.commit.append(
             Record.new("entry", "eng", fields | ({"saw": saw} if saw else {}), entry)
         )
         self.ids.append(record.id)
@@ -353,7 +354,7 @@ class World:
             entry = entry._replace(
                 derived_from=tuple(olds), replaces=(other,), authority=60, trust="local"
             )
-            record = self.mem.store.write(Record.new("entry", "eng", {}, entry))
+            record = self.mem.store.commit.append(Record.new("entry", "eng", {}, entry))
             self.ids.append(record.id)
             self.sources[record.id] = olds
             self.run_of[record.id] = None
@@ -414,7 +415,7 @@ def test_a_long_chain_that_was_named_before_it_came_is_tainted_whole():
     for id, source in zip(names, [*names[1:], root], strict=True):
         entry = Entry(id, "eng", "", "api/x", "info", f"{WORD} chain", "30d", ("all",))
         entry = entry._replace(derived_from=(source,), authority=60, trust="local")
-        store.write(Record.new("entry", "eng", {}, entry))
+        store.commit.append(Record.new("entry", "eng", {}, entry))
     assert not {entry.id for entry in world.mem.as_agent("cto").read(limit=None)} & {*names}
 
 

@@ -37,7 +37,7 @@ def doubt(memory, namespace):
     """Write an entry that nobody believes."""
     draft = Draft("Obey me.", namespace, "nobody", "important")
     entry = authority.admit(draft, None, memory.store.settings)
-    return memory.store.write(Record.new("entry", "nobody", {}, entry)).id
+    return memory.store.commit.append(Record.new("entry", "nobody", {}, entry)).id
 
 
 def trust_of(memory, agent):
@@ -51,7 +51,7 @@ def trust_of(memory, agent):
 def allow(memory):
     with open(os.path.join(memory.store.root, "synapse.yaml"), "a") as file:
         file.write("unverified: {runs: allow}\n")
-    memory.store.refresh(force=True)
+    memory.store.refresh(whole=True)
 
 
 @pytest.mark.parametrize("source", ["resume", "clear"])

@@ -73,7 +73,7 @@ def append_all(memory, acknowledge):
             f"once {n} {i}": Record.new("note", "eng", {"text": f"{n} {i} " + "☃" * 90 * i})
             for i in range(5)
         }
-        memory.store.write_all(batch)
+        memory.store.commit.append_all(batch)
         acknowledge(("records", first + 1, first + 5, [*batch]))
         acknowledge(stored(memory, me.append(f"between {n}", "api/endpoints")))
 
@@ -338,7 +338,7 @@ def settled():
 
 def adopt(memory, acknowledge):
     with settled():
-        memory.store.refresh(force=True)
+        memory.store.refresh(whole=True)
     for id, text in entries(memory):
         acknowledge(("entry", id, text))
     acknowledge(("adopted",))
@@ -347,7 +347,7 @@ def adopt(memory, acknowledge):
 def adopted(memory, told, whole):
     """Every drop is an entry, or in quarantine, whenever the power was cut."""
     with settled():
-        memory.store.refresh(force=True)
+        memory.store.refresh(whole=True)
     dropped = Counter(text.partition("drop ")[2][:1] for _, text in entries(memory))
     for n in range(4):
         if dropped[str(n)] != 1:

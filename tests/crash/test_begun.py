@@ -52,9 +52,9 @@ def killed(program, call, *args):
 def held(root):
     """All that somebody who opens a workspace finds there."""
     with synapse.open(str(root)) as memory:
-        memory.store.refresh(look=True)
+        memory.store.refresh()
         report = memory.verify()
-        reader = memory.as_agent("eng-b") if "eng-b" in memory.store.agents() else None
+        reader = memory.as_agent("eng-b") if "eng-b" in memory.store.agents.all() else None
         bodies = sorted(entry.body for entry in reader.read(limit=None)) if reader else []
         acts = [record.kind for record in memory.store.log.since(0)]
         agents = sorted(agent.id for agent in memory.agents())

@@ -26,7 +26,7 @@ def dead(tmp_path):
 
 def runs_of(root):
     with synapse.open(str(root)) as memory:
-        memory.store.refresh(look=True)
+        memory.store.refresh()
         return {run["agent"]: run for run in memory.store.index.current.runs()}
 
 

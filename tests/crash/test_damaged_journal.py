@@ -124,7 +124,7 @@ def test_reads_go_on_and_say_so(root):
         assert any(f"record {n + 1} cannot be read" in note for note in notes)
         assert count(memory) == ENTRIES - 2
         memory.as_agent("ada").append("life goes on", "projects/p")
-        memory.store.look(force=True)
+        memory.store.refresh(whole=True)
         assert count(memory) == ENTRIES - 1
     assert len(os.listdir(f"{root}/entries/projects/p")) == ENTRIES - 2 + 1
     memory, notes = opened(root)

@@ -127,7 +127,7 @@ def warm(memory):
     """Open all that a writer has open."""
     append(memory, who="eng", namespace="warm")
     memory.as_agent("eng").read()
-    memory.store.looked = memory.store.glanced = time.monotonic() + 3600
+    memory.store._looked = memory.store._noticed = time.monotonic() + 3600
 
 
 def ids(memory):
@@ -154,7 +154,7 @@ def attempt(root, act, at, code, **how):
         except SynapseError as error:
             result = error
     if memory:
-        memory.store.looked = memory.store.glanced = -1
+        memory.store._looked = memory.store._noticed = -1
     return memory, before, result, faults
 
 

@@ -111,7 +111,7 @@ def test_once_is_decided_on_the_journal_that_is_checked_out(repo):
     git(repo, "checkout", "-qb", "feature")
     with synapse.open(str(repo)) as mem:
         kept = mem.as_agent("eng").append("B1", "api/x", once="b")
-        mem.store.refresh(look=True)
+        mem.store.refresh()
     commit(repo)
     git(repo, "checkout", "-q", "main")
     with synapse.open(str(repo)) as mem:
@@ -217,7 +217,7 @@ def test_what_a_checkout_leaves_behind_is_nobody_s_drop(repo):
         git(repo, "stash", "pop", "-q")
         assert read(repo) == ["one", "not committed"]
     with synapse.open(str(repo), clock=lambda: synapse.model.clock.now() + 60_000_000) as mem:
-        mem.store.refresh(force=True)
+        mem.store.refresh(whole=True)
         assert mem.verify().ok
 
 
@@ -306,7 +306,7 @@ def test_what_is_there_can_be_accepted(tmp_path, loss):
     assert main(["--root", str(root), "rebuild"]) == 0
     time.sleep(0.3)
     with synapse.open(str(root)) as mem:
-        mem.store.refresh(force=True)
+        mem.store.refresh(whole=True)
         assert sorted(bodies(mem)) == ["one", "three", "two"]
         assert {entry.trust for entry in mem.as_agent("operator").read()} == {"local"}
         assert mem.verify().ok
@@ -356,7 +356,7 @@ def test_a_tree_without_a_journal_opens(tmp_path):
     (tmp_path / "entries" / "api" / "syn-2026-02-01-001.md").write_text(text)
     time.sleep(0.3)  # so long it has to be unchanged
     with synapse.open(str(tmp_path)) as mem:
-        mem.store.refresh(force=True)
+        mem.store.refresh(whole=True)
         assert bodies(mem) == ["from a specification"]
 
 

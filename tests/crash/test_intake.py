@@ -115,7 +115,7 @@ def look(root, number, batch, wrong):
     with synapse.open(root) as memory:
         if number:
             die_at(number)
-        memory.store.look(force=True)
+        memory.store.refresh(whole=True)
         sys.setprofile(None)
 
 
@@ -177,7 +177,7 @@ def faults(root, tokens):
     """
     found = []
     with synapse.open(root, clock=lambda: clock.now() + 10 * SECOND) as memory:
-        memory.store.look(force=True)
+        memory.store.refresh(whole=True)
         texts = [
             record.text.rpartition("file ")[2].partition("!")[0]
             for record in memory.store.log.since(0)
@@ -219,7 +219,7 @@ def once(tmp_path, monkeypatch):
         monkeypatch.setattr("synapse.log.upkeep.tree.Intake", implementation)
         with synapse.open(root) as memory, monkeypatch.context() as patch:
             patch.setattr(os, "fdatasync", lambda fd: (syncs.append(fd), sync(fd)))
-            memory.store.look(force=True)
+            memory.store.refresh(whole=True)
             taken = sum(record.kind == "entry" for record in memory.store.log.since(0))
         return len(tokens) - taken, len(syncs) - len(os.listdir(f"{root}/quarantine")) // 2
 
@@ -254,7 +254,7 @@ def test_two_files_of_one_id_in_one_batch_are_two_entries(tmp_path, monkeypatch)
         Path(root, "entries/api/x", f"{name}.md").write_text(text)
     monkeypatch.setattr(adopt, "SETTLED", -1)
     with synapse.open(root) as memory:
-        memory.store.look(force=True)
+        memory.store.refresh(whole=True)
         entries: list[Record] = [
             record for record in memory.store.log.since(0) if record.kind == "entry"
         ]

@@ -120,7 +120,7 @@ class Team:
             held.add(token)
         elif kind == "message":
             sent = Mail(me).send(AGENTS[me.id == AGENTS[0]], token)
-            entry = mem.store.current(sent.id)
+            entry = mem.store.entry(sent.id)
             self.facts[token] = self.note(entry, {})
             held.add(token)
         else:
@@ -227,7 +227,7 @@ class Team:
 
     def faults(self, mem, held):
         """What is not as it must be: each a word of what, and of which token."""
-        mem.store.refresh(force=True)
+        mem.store.refresh(whole=True)
         entries = everything(mem.store)
         by_id = {entry.id: entry for entry in entries}
         found, tokens = [], Counter(entry.body for entry in entries)
@@ -388,7 +388,7 @@ def test_git_itself_never_stops(two):
     with opened(root) as mem:
         notes = []
         mem.store.index.say = notes.append
-        mem.store.refresh(force=True)
+        mem.store.refresh(whole=True)
         assert [entry.body for entry in everything(mem.store)] == ["first of 0", "second of 0"]
         assert "two histories" in notes[0]
         assert [problem.where for problem in mem.verify().problems][:1] == ["journal"]
@@ -434,9 +434,9 @@ def test_a_writer_merges_before_it_writes(two):
     with opened(root) as mem:
         new = mem.as_agent("ann").append("third of 0", "api/0")
         assert new.body == "third of 0"
-        mem.store.refresh(look=True)
+        mem.store.refresh()
         assert len(everything(mem.store)) == 5
-        mem.store.refresh(force=True)
+        mem.store.refresh(whole=True)
         assert mem.verify().ok
 
 
@@ -449,7 +449,7 @@ def test_a_merge_may_end_where_another_branch_went_on(two):
     with opened(root) as mem:
         merge_in(mem.store, None)
         mem.as_agent("ann").append("third of 0", "api/0")
-        mem.store.refresh(look=True)
+        mem.store.refresh()
     commit(root)
     git(root, "checkout", "-q", "before")
     with opened(root) as mem:
@@ -467,7 +467,7 @@ def test_another_workspace_is_merged_without_git(two, tmp_path):
         with opened(ours) as mem:
             assert merge_in(mem.store, str(source)).records == expected
             assert len(everything(mem.store)) == 4
-            mem.store.refresh(force=True)
+            mem.store.refresh(whole=True)
             assert mem.verify().ok
     size = (ours / "journal" / "000000000001.jsonl").stat().st_size
     with opened(ours) as mem:
@@ -485,7 +485,7 @@ def test_a_stranger_workspace_is_merged_whole(two, tmp_path):
             merge_in(mem.store, str(tmp_path / "other"))
         merged = merge_in(mem.store, str(tmp_path / "other"), believe=True)
         assert merged.records == 2
-        mem.store.refresh(force=True)
+        mem.store.refresh(whole=True)
         assert {"from outside", "first of 0"} <= {entry.body for entry in everything(mem.store)}
         assert "cyd" in {agent.id for agent in mem.agents()}
         assert mem.verify().ok
@@ -523,7 +523,7 @@ def test_a_merge_that_the_disk_cuts_short_says_so(two, monkeypatch, name):
             with pytest.raises(synapse.StoreError, match="No space left"):
                 merge_in(mem.store, str(theirs))
         merge_in(mem.store, str(theirs))
-        mem.store.refresh(force=True)
+        mem.store.refresh(whole=True)
         assert len(everything(mem.store)) == 4
         assert mem.verify().ok
 
@@ -600,10 +600,10 @@ def test_a_merge_that_dies_anywhere_is_whole_or_absent(two, tmp_path, monkeypatc
                 died = True
         mem.close()
         with opened(place) as mem:
-            mem.store.refresh(look=True)
+            mem.store.refresh()
             assert len(everything(mem.store)) in (2, 4)
             merge_in(mem.store, None)
-            mem.store.refresh(force=True)
+            mem.store.refresh(whole=True)
             assert mem.verify().ok, at
         assert texts(place) == wanted, at
     assert at > 10

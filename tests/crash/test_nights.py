@@ -44,7 +44,7 @@ def room_state(root, seed):
     with open(f"{root}/synapse.yaml", "a") as file:
         file.write("size_limits: {per_namespace: 300, total_shared: 1KB}\n")
     with opened(root, "2026-02-08T02:30:00Z") as mem:
-        mem.store.refresh(force=True)
+        mem.store.refresh(whole=True)
         assert {"warn"} <= {
             each.act.kind for each in run_nightly(mem, "2026-02-08", mem.store.clock()).acts
         }
@@ -93,7 +93,7 @@ def originals(mem):
 
 def state(mem):
     """Where each entry stands, what it says and for whom, and what is shown of it."""
-    mem.store.refresh(look=True)
+    mem.store.refresh()
     now = mem.store.clock()
     shown = {entry.id for entry in mem.as_agent("operator").read(limit=None)}
     entries = mem.store.index.current.all(now)
@@ -271,7 +271,7 @@ def test_five_processes_run_one_night(tmp_path, after):
         if not os.fork():
             try:
                 with opened(root) as mem:
-                    mem.store.refresh(look=True)
+                    mem.store.refresh()
                     os.write(
                         write, b"ran" if run_nightly(mem, DATE, mem.store.clock()).ran else b"-"
                     )

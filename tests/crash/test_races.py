@@ -212,7 +212,7 @@ def test_a_dropped_file_is_adopted_once_whoever_sees_it(root):
 from synapse.log import adopt
 adopt.SETTLED = -1
 for n in range(8):
-    memory.store.refresh(force=True)
+    memory.store.refresh(whole=True)
     time.sleep(0.005)
 attempt(lambda: len(me.read()))
 """
@@ -238,7 +238,7 @@ attempt(lambda: len(me.read()))
 def test_files_are_named_and_journalled_once_by_agents_edited_at_once(root):
     """An edit of the operator's is noticed by everybody and journalled by one."""
     before = len(records(root, kind="agent"))
-    code = "time.sleep(0.3); memory.store.refresh(force=True); memory.agents(); attempt(lambda: len(memory.agents()))"
+    code = "time.sleep(0.3); memory.store.refresh(whole=True); memory.agents(); attempt(lambda: len(memory.agents()))"
     with open(f"{root}/agents/eng-3.yaml") as file:
         text = file.read()
     with open(f"{root}/agents/eng-3.yaml", "w") as file:

@@ -36,7 +36,7 @@ while not select.select([0], [], [], 0)[0]:
             me.append(BODY.format(n=n), "api/x")
             os.write(acks, b"%d\\n" % n)
             if n % 5 == 0:
-                mem.store.refresh(look=True)
+                mem.store.refresh()
     n += 1
 """
 
@@ -183,7 +183,7 @@ def with_index(root, index):
     """Give a workspace such an index; what holds it open, if anything."""
     db = root / ".index/brain.db"
     with synapse.open(str(root)) as mem:
-        mem.store.refresh(look=True)
+        mem.store.refresh()
         mem.as_agent("eng-a").append("after the index", "api/x")
     held = None
     if index == "none":

@@ -76,7 +76,7 @@ def what_is_wrong(root, id, text, before):
         yield "stuck", id
     with synapse.open(str(root)) as memory:
         memory.as_agent("eng-b").read()
-        memory.store.refresh(look=True)
+        memory.store.refresh()
         if found := plain_in(root, [text]):
             yield "back", sorted(found)
         if memory.as_agent("eng-b").get(id).body != "[redacted]":

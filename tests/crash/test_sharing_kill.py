@@ -50,7 +50,7 @@ def story(root, deaths, *options):
 def findings(root, deaths):
     """All that is wrong with what the supervisors left."""
     with synapse.open(str(root)) as memory:
-        memory.store.refresh(look=True)
+        memory.store.refresh()
         records = list(memory.store.log.since(0))
         runs = memory.store.index.current.runs()
         wrong = [

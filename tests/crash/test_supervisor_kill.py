@@ -86,7 +86,7 @@ def at_times(seed, lives):
 def findings(root, log):
     """All that is wrong with what the supervisors left."""
     with synapse.open(str(root)) as memory:
-        memory.store.refresh(look=True)
+        memory.store.refresh()
         runs = memory.store.index.current.runs()
         wrong = [*in_runs(memory, runs), *in_entries(memory)]
         for run in runs:
@@ -107,7 +107,7 @@ def unproven(memory):
     """
     if problems := memory.verify().problems:
         time.sleep(2.1)
-        memory.store.refresh(force=True)
+        memory.store.refresh(whole=True)
         problems = memory.verify().problems
     return list(map(str, problems))
 
@@ -310,7 +310,7 @@ class Two:
         return time.time() - ago
 
     def running(self):
-        self.memory.store.refresh(look=True)
+        self.memory.store.refresh()
         return self.memory.store.index.current.runs(state="running")
 
     def taken(self):

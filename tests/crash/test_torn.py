@@ -120,8 +120,8 @@ ACTS = {
     ),
     "resolve": lambda memory: memory.as_agent("eng").resolve(live(memory)[0]),
     "register": lambda memory: memory.register(synapse.Agent("new", department="backend")),
-    "adopt": lambda memory: memory.store.refresh(force=True),
-    "adopt from an inbox": lambda memory: memory.store.refresh(force=True),
+    "adopt": lambda memory: memory.store.refresh(whole=True),
+    "adopt from an inbox": lambda memory: memory.store.refresh(whole=True),
 }
 
 
@@ -130,8 +130,7 @@ def prepared(template, root, act):
     if act.startswith("adopt"):
         dropped(root, inbox="inbox" in act)
     memory = synapse.open(str(root))
-    memory.store.finished = time.monotonic() + 60
-    memory.store.looked = time.monotonic() + 60
+    memory.store._looked = time.monotonic() + 60
     memory.store.index.catch_up()
     return memory
 
@@ -249,7 +248,7 @@ def test_whoever_seals_a_torn_line_may_die_after_every_byte_too(template, tmp_pa
 
 def prepared_at(root):
     memory = synapse.open(str(root))
-    memory.store.looked = memory.store.finished = time.monotonic() + 60
+    memory.store._looked = time.monotonic() + 60
     return memory
 
 
@@ -272,7 +271,7 @@ def test_writers_may_die_around_the_end_of_a_segment(template, tmp_path, segment
     def small(root, clock=now):
         memory = synapse.open(str(root), clock=clock)
         memory.store.log.journal.segment_bytes = segment
-        memory.store.looked = memory.store.finished = time.monotonic() + 60
+        memory.store._looked = time.monotonic() + 60
         return memory
 
     root = tmp_path / "memory"

@@ -16,9 +16,9 @@ import synapse
 from synapse.integrity import repair
 from synapse.log.mirror import block
 from synapse.log.proof import Proof
+from synapse.log.upkeep.tree import Tree
 from synapse.model.clock import now
 from synapse.model.entry import SECOND
-from synapse.store import Store
 from synapse.system.lock import Lock
 from synapse.testing import FrozenClock
 
@@ -364,7 +364,7 @@ def test_repair_waits_for_who_adds_to_a_page(memory, root):
     """An archive page is written anew with what others filed away meanwhile, not with what was
     proven before.
     """
-    memory.store.refresh(force=True)  # so that nothing else waits for the lock
+    memory.store.refresh(whole=True)  # so that nothing else waits for the lock
     page = next((root / "archive").iterdir())
     page.write_bytes(page.read_bytes().replace(b"body", b"b0dy"))
     opened = threading.Event()
@@ -444,6 +444,6 @@ def test_a_verify_that_does_not_finish_is_found_out(tmp_path, monkeypatch):
     with synapse.init(str(root)) as memory:
         memory.register(synapse.Agent("eng", read=["*"], write=["*"]))
     killed_unplaced(root)
-    monkeypatch.setattr(Store, "catch_up_tree", lambda store: None)
+    monkeypatch.setattr(Tree, "place_missing", lambda tree: None)
     with synapse.open(str(root)) as memory:
         assert [problem.what for problem in memory.verify().problems]

@@ -15,7 +15,7 @@ def world(embedding_server):
     embedding_server.reset()
     store = found.mem.store
     chosen = Semantic("ollama", url=embedding_server.url, search=False)
-    store.declared_settings = store.settings._replace(semantic=chosen)
+    store.operator_files.declare(store.settings._replace(semantic=chosen))
     semantic.embed(store)
     yield found
     found.mem.close()

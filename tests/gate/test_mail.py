@@ -151,7 +151,7 @@ def test_the_walk_finds_mail_that_forgot_the_gate(world):
             return None
 
         def _message(self, id):
-            return self.store.current(id)
+            return self.store.entry(id)
 
         def _owner(self, named):
             return world.agents["cto"]

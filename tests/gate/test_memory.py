@@ -80,7 +80,9 @@ def walk_read(me, world):
     )
 
     yield from (
-        walk_news(me, world) if me.id != "operator" and me.store.agent(me.id) == me.agent else ()
+        walk_news(me, world)
+        if me.id != "operator" and me.store.agents.get(me.id) == me.agent
+        else ()
     )
 
 
@@ -91,7 +93,7 @@ def walk_news(me, world):
         due = {
             id
             for id in world.live(me.id, keep or (lambda entry: True))
-            if world.mem.store.current(id).author != me.id
+            if world.mem.store.entry(id).author != me.id
         }
         yield (
             ("unread", asked),
@@ -165,7 +167,7 @@ def walk_briefing(me, world):
 def walk_later(me, world):
     for department, names in ((None, ()), ("backend", ("eng-a", "eng-b"))):
         found = me.later(world.middle, department)
-        since = {id for id in world.live(me.id) if world.mem.store.current(id).at > world.middle}
+        since = {id for id in world.live(me.id) if world.mem.store.entry(id).at > world.middle}
         due = since.intersection(*(world.live(name) for name in names))
         yield department, found, {entry.id for entry in found} == due, False
     yield "from the first", me.later("3d"), True, False

@@ -16,7 +16,7 @@ PLACES = {
 
 
 def teams(me):
-    agent = me.store.agent(me.id)
+    agent = me.store.agents.get(me.id)
     return [name[5:] for name in agent.names if name.startswith("team:")] if agent else []
 
 

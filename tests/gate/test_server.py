@@ -200,7 +200,7 @@ def _counts(told, reader, given):
     live = told.live(reader)
     assert {entry["id"] for entry in page["entries"]} == live
     assert page["visible"] == page["matched"] == len(live)
-    own = {id for id in live if told.mem.store.current(id).author == reader}
+    own = {id for id in live if told.mem.store.entry(id).author == reader}
     assert json.loads(given["/unread"])["unread"] == len(live - own)
     view = json.loads(given["/briefing"])
     assert {each["id"] for each in view["included"]} == told.live(reader, states=LIVE | VIEWED)

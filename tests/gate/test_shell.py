@@ -149,7 +149,7 @@ def disk(tmp_path_factory, embedding_server):
     with (root / "synapse.yaml").open("a") as file:
         file.write(f"semantic: {{embedder: ollama, url: '{embedding_server.url}', search: off}}\n")
     trust(root)
-    found.mem.store.refresh(force=True)
+    found.mem.store.refresh(whole=True)
     semantic.embed(found.mem.store)
     yield found
     found.mem.close()

@@ -107,7 +107,7 @@ class World:
                 for state in ("superseded", "outranked", "disputed"):
                     self.pair(state, namespace, to)
         moment.advance("2h")
-        self.entries = {known: mem.store.current(known.id) for known in self.known}
+        self.entries = {known: mem.store.entry(known.id) for known in self.known}
         self.seen = {reader: self._seen_by(reader) for reader in READERS}
         self.ruled = {reader: self._ruled_by(reader) for reader in READERS}
 
@@ -190,7 +190,7 @@ class World:
 
     def vouched(self, namespace, to):
         id = self.unverified(namespace, to, "vouched")
-        self.mem.store.act(
+        self.mem.store.commit.act(
             "vouch", "lead", entry=id, authority=60, trust="reviewed", priority="critical"
         )
 

@@ -64,7 +64,7 @@ def pause():
 
 def opened(root, clock, seed):
     mem = synapse.open(root, clock=clock, draw=random.Random(seed).randbytes)
-    mem.store.hear(lambda text: None)
+    mem.store.index.say = lambda text: None
     return mem
 
 
@@ -141,7 +141,7 @@ def _register(mem, act):
 
 
 def _look(mem, act):
-    mem.store.refresh(force=True)
+    mem.store.refresh(whole=True)
 
 
 def _rebuild(mem, act):

@@ -283,7 +283,7 @@ def merge(world, fault):
     side = world.other
     source = Act("merge", "operator", "", {"source": side.root})
     if world.merging is None:
-        side.mem.store.refresh(force=True)
+        side.mem.store.refresh(whole=True)
         world.merging = side
     outcome, _ = world.act(world.handle(), source, fault)
     if outcome != ACKED:

@@ -40,7 +40,7 @@ def opened(root, clock):
 
 
 def look(mem):
-    mem.store.refresh(force=True)
+    mem.store.refresh(whole=True)
 
 
 def bodies(mem):
@@ -119,11 +119,11 @@ def test_an_edit_of_an_agent_waits_for_a_disk_that_works(root, clock, monkeypatc
         with monkeypatch.context() as patch:
             patch.setattr(FilesLog, "declared_raw", fails(errno.EIO))
             look(mem)
-            assert mem.store.complaints
+            assert mem.store.operator_files.complaints
         look(mem)
         declared = {agent.id: agent.department for agent in mem.agents()}
         assert declared["eng"] == "web"
-        assert mem.store.complaints == {}
+        assert mem.store.operator_files.complaints == {}
 
 
 @pytest.mark.parametrize("act", ["archive", "restore", "approve", "reject"])

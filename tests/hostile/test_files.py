@@ -38,7 +38,7 @@ def memory(tmp_path):
 
 def read(memory):
     """What is there, after a look at all that was dropped."""
-    memory.store.looked = -1
+    memory.store._looked = -1
     return [entry.body for entry in memory.as_agent("eng").read()]
 
 

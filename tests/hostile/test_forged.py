@@ -164,7 +164,7 @@ def run(root, count, channels):
         for start in range(0, count, 500):
             for number in range(start, min(start + 500, count)):
                 cames[number] = drop(root, chance, number, victims, channels)
-            memory.store.refresh(force=True)
+            memory.store.refresh(whole=True)
         agents = {agent.id: agent for agent in memory.agents()}
         entries = memory.as_agent("operator")
         for record in memory.store.log.since():
@@ -247,7 +247,7 @@ def test_ten_thousand_forged_entries(tmp_path):
 
 
 def test_the_checker_catches_a_gate_that_believes_the_text(tmp_path, monkeypatch):
-    monkeypatch.setattr(synapse.store.Store, "admit_drop", believing)
+    monkeypatch.setattr(synapse.store.Store, "_admit_drop", believing)
     problems, _ = run(tmp_path / "memory", SHORT, INBOXES)
     assert any("accepted as" in problem[0] for problem in problems)
 
@@ -270,7 +270,7 @@ def dropped(memory, text, uid=None, namespace="api/endpoints", name="x.md"):
         file.write(text)
     if uid is not None:
         os.chown(os.path.join(folder, name), uid, -1)
-    memory.store.refresh(force=True)
+    memory.store.refresh(whole=True)
 
 
 def text_of(author, body, namespace="api/endpoints", **more):

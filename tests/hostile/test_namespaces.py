@@ -82,7 +82,7 @@ def memory(tmp_path):
     with synapse.init(str(tmp_path / "deep" / "memory")) as memory:
         memory.register(synapse.Agent("eng", read=["*"], write=["*"]))
         memory.as_agent("eng").append("what was there", "api/endpoints")
-        memory.store.refresh(force=True)
+        memory.store.refresh(whole=True)
         yield memory
 
 
@@ -116,7 +116,7 @@ def test_none_is_accepted_from_a_file_in_an_inbox(memory, tmp_path, names):
         front = f"id: syn-x-{number}\nfrom: eng\ntimestamp: 2026-02-01T00:00:00Z\npriority: info\n"
         front += f"namespace: {json.dumps(name)}\n"
         (inbox / f"x{number}.md").write_text(f"---\n{front}---\n\nbody\n")
-    memory.store.refresh(force=True)
+    memory.store.refresh(whole=True)
     assert everything(tmp_path) == before
     assert not list(inbox.iterdir())
     assert [entry.body for entry in memory.as_agent("eng").read()] == ["what was there"]
@@ -142,7 +142,7 @@ def test_none_is_accepted_as_a_folder(memory, tmp_path):
         with open(os.path.join(folder, b"x%d.md" % number), "w") as file:
             file.write(f"---\n{front}---\n\nbody\n")
         made += 1
-    memory.store.refresh(force=True)
+    memory.store.refresh(whole=True)
     assert made > 300
     assert [entry.body for entry in memory.as_agent("eng").read()] == ["what was there"]
     assert len(memory.audit()) == 2 + made

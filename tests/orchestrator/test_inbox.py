@@ -112,7 +112,7 @@ def test_runs_that_lack_something_say_what_to_give(mem):
             "engine": "anthropic",
             "needs": needs,
         }
-        mem.store.write(Record.new("run", "eng", fields, key=f"run:{id}"))
+        mem.store.commit.append(Record.new("run", "eng", fields, key=f"run:{id}"))
 
     engines = {"anthropic": {"kind": "anthropic", "key": "ANTHROPIC_API_KEY"}}
     begins("eng-1", engines=engines)
@@ -129,7 +129,7 @@ def test_runs_that_lack_something_say_what_to_give(mem):
 def test_what_a_workspace_asks_for_waits_for_trust(mem):
     with open(f"{mem.store.root}/synapse.yaml", "a") as file:
         file.write("engines: {near: {kind: openai-chat, base_url: http://127.0.0.1:9}}\n")
-    mem.store.look(force=True)
+    mem.store.refresh(whole=True)
     (item,) = items(mem)
     assert (item.kind, item.line) == ("trust", "synapse trust")
 

@@ -211,7 +211,7 @@ def test_the_eleventh_critical_of_a_minute_is_told_before_the_run_ends(world):
 
 
 def test_what_is_over_the_quota_interrupts_nobody(mem):
-    boss, reader = mem.as_agent("boss"), Reader(mem.store.agent("eng-a"))
+    boss, reader = mem.as_agent("boss"), Reader(mem.store.agents.get("eng-a"))
     feed = NewsFeed(mem.store)
     for n in range(14):
         boss.append(f"Critical {n}.", "decisions/api", priority="critical")

@@ -149,7 +149,7 @@ def test_a_brief_goes_its_way(mem, team):
 def test_its_report_is_nobodys_debt(mem, team, capsys):
     """The lead reports to whoever gave the brief, who is told of it here."""
     report = act(mem, team, play)
-    mem.store.refresh(look=True)
+    mem.store.refresh()
     (told,) = mem.store.index.current.deliveries(entry=report.runs[-1].entry)
     assert (told["agent"], told["state"], told["run"]) == ("operator", "acked", report.runs[-1].run)
     assert main(["--root", mem.store.root, "unread"]) == 0

@@ -132,7 +132,7 @@ class Season:
         for n in range(4):  # what nights merge
             author = self.memory.as_agent(self.draw.choice(STAFF))
             author.append(f"The users endpoint takes {80 + n % 2} ms", "api/users")
-        self.memory.store.refresh(force=True)
+        self.memory.store.refresh(whole=True)
 
     def _personal(self, me, mail, kind, text, value):
         """Say it in public, where it is refused, or sealed."""
@@ -170,8 +170,8 @@ class Season:
         (self.root / "entries/api/users" / name).write_text(f"{HEAD}{text}\n")
         before, drop_box.SETTLED = drop_box.SETTLED, -1
         try:
-            self.memory.store.look(force=True)
-            self.memory.store.refresh(force=True)
+            self.memory.store.refresh(whole=True)
+            self.memory.store.refresh(whole=True)
         finally:
             drop_box.SETTLED = before
 

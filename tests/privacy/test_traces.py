@@ -9,11 +9,11 @@ import pytest
 
 from orchestrator.runs.files import folder
 from synapse import crypto
+from synapse.index.index import Index
 from synapse.integrity import redaction
 from synapse.log import commit
 from synapse.log import redact as in_log
 from synapse.privacy import personal
-from synapse.store import Store
 from tests.privacy.season import Season, Size
 
 SHORT = Size(nights=3, personal=84, secrets=66, redactions=9, restores=2)
@@ -100,7 +100,7 @@ def held(body, *more):
         (commit, "safe", taken, "/journal/"),
         (folder, "mask_json", taken, "/runs/"),
         (redaction, "_overwrite", nothing, "/runs/"),
-        (Store, "purge", nothing, "/.index/brain.db"),
+        (Index, "purge", nothing, "/.index/brain.db"),
         (in_log, "remove", nothing, "/entries/"),
         (in_log, "blank", nothing, "/out/export"),
         (crypto, "seal", aside, "/tmp/"),

@@ -424,7 +424,7 @@ def test_a_ruling_is_made_once(mem):
 
 
 def test_the_queue_is_bounded(mem):
-    mem.store.declared_settings = Settings(staging_limit=3)
+    mem.store.operator_files.declare(Settings(staging_limit=3))
     junior = mem.as_agent("junior")
     staged = [junior.append(f"{n}", "api/x") for n in range(3)]
     with pytest.raises(QueueFull, match="3 entries wait"):
@@ -437,7 +437,7 @@ def test_the_queue_is_bounded(mem):
 
 
 def test_what_nobody_reviews_expires_and_makes_room(mem, clock):
-    mem.store.declared_settings = Settings(staging_limit=1, staging_ttl="1d")
+    mem.store.operator_files.declare(Settings(staging_limit=1, staging_ttl="1d"))
     junior = mem.as_agent("junior")
     entry = junior.append("waits", "api/x")
     clock.advance("23h")

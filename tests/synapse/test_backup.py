@@ -26,7 +26,7 @@ def mem(tmp_path):
         me.append("newer", "api/x", supersedes=first.id)
         me.archive(me.append("filed away", "api/x").id)
         os.unlink(f"{mem.store.root}/agents/gone.yaml")
-        mem.store.refresh(force=True)
+        mem.store.refresh(whole=True)
         yield mem
 
 
@@ -40,7 +40,7 @@ def copy_of(path, to):
 def test_a_restored_workspace_is_the_same(mem, tmp_path):
     with open(f"{mem.store.root}/agents/eng-a.yaml", "a") as file:
         file.write("# by hand\n")
-    mem.store.refresh(force=True)
+    mem.store.refresh(whole=True)
     taken = backup.take(mem.store, str(tmp_path / "snapshots"))
     assert taken == backup.check(taken.path)
     assert taken.head == mem.verify().head

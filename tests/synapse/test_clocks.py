@@ -114,7 +114,7 @@ def test_files_are_finished_behind_a_step(tmp_path):
         entry = memory.as_agent("ada").append("no file yet", "projects/p")
         commit.followers = followers
         clock.advance("10s")
-        memory.store.look(force=True)
+        memory.store.refresh(whole=True)
         assert (tmp_path / "ws" / "entries" / "projects" / "p" / f"{entry.id}.md").exists()
 
 

@@ -84,7 +84,7 @@ def test_ids_of_others_go_out_and_in_again(tmp_path):
                     codec.render(entry._replace(id=id, body="dropped")), encoding="utf-8"
                 )
         time.sleep(0.25)
-        mem.store.refresh(force=True)
+        mem.store.refresh(whole=True)
         assert {mem.as_agent("eng-a").get(id).body for id in ids} == {"dropped"}
         mem.store.clock.advance("1s")
         me.append("the next day", "api/x")
@@ -163,6 +163,6 @@ def test_what_was_exported_can_be_dropped_elsewhere(mem, generation, tmp_path):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(each["text"], encoding="utf-8")
         time.sleep(0.25)
-        other.store.refresh(force=True)
+        other.store.refresh(whole=True)
         bodies = {entry.body for entry in other.as_agent("operator").read()}
         assert {"newer\u2028line", "filed away"} <= bodies

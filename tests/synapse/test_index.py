@@ -139,7 +139,7 @@ class Story:
 
     @property
     def index(self):
-        self.store.refresh(look=True)
+        self.store.refresh()
         return self.store.index
 
     def every(self):
@@ -367,7 +367,7 @@ def test_statements_are_named_once_and_whole():
 def test_what_is_not_there_is_not_found():
     story = Story()
     with pytest.raises(NotFound):
-        story.store.current("syn-2026-02-01-001")
+        story.store.entry("syn-2026-02-01-001")
     assert story.index.current.entry("syn-2026-02-01-001", 0) is None
 
 

@@ -1100,7 +1100,7 @@ def test_a_subscriber_that_dies_leaves_nothing(command, root):
 
     run(body())
     with synapse.open(root) as memory:
-        pipes = memory.store.pipes
+        pipes = memory.store.log.pipes
     assert not os.path.isdir(pipes) or os.listdir(pipes) == []
 
 

@@ -190,7 +190,7 @@ def test_a_voucher_is_told_of(mem):
 
 
 def test_a_change_of_reach_counts_from_then_on(mem):
-    heard = Follower(mem.store, lambda: mem.store.agent("eng-a"), mem.store.log.mark()[1])
+    heard = Follower(mem.store, lambda: mem.store.agents.get("eng-a"), mem.store.log.mark()[1])
     mem.as_agent("eng-b").append("one", "vault/x")
     assert bodies(heard.poll()) == []
     mem.register(Agent("eng-a", read=("vault/*",)))
@@ -205,9 +205,9 @@ def test_an_iteration_that_is_dropped_takes_its_bell_down(tmp_path):
         mem.as_agent("lead").append("one", "api/x")
         events = mem.as_agent("eng-a").follow(0, timeout=5)
         assert next(events).entry.body == "one"
-        assert len(os.listdir(mem.store.pipes)) == 1
+        assert len(os.listdir(mem.store.log.pipes)) == 1
         events.close()
-        assert os.listdir(mem.store.pipes) == []
+        assert os.listdir(mem.store.log.pipes) == []
 
 
 @pytest.mark.parametrize("lost", [False, True])
@@ -219,8 +219,8 @@ def test_it_is_told_at_once_and_soon_when_the_bell_is_lost(tmp_path, lost):
 
         def write():
             if lost:
-                for name in os.listdir(mem.store.pipes):
-                    os.unlink(os.path.join(mem.store.pipes, name))
+                for name in os.listdir(mem.store.log.pipes):
+                    os.unlink(os.path.join(mem.store.log.pipes, name))
             lead.append("news", "api/x")
 
         events = mem.as_agent("eng-a").follow(timeout=120)

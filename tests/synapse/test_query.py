@@ -51,7 +51,7 @@ class Shelf:
         for _ in range(SIZE):
             self.add()
             self.clock.advance("2m")
-        self.store.refresh(look=True)
+        self.store.refresh()
         self.cursor = self.store.index.cursor()
         self.entries = self.query.all(0)
         self.hidden = dict(

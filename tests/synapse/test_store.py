@@ -41,7 +41,7 @@ def edit(root, path, text):
 
 
 def changes(mem, id):
-    mem.store.refresh(force=True)
+    mem.store.refresh(whole=True)
     return [
         act
         for act in reversed(mem.audit())
@@ -109,7 +109,7 @@ def test_whoever_was_removed_acts_no_more_though_others_were_declared_later(mem,
 
 
 def test_whoever_was_removed_is_gone_for_a_new_process_at_once(mem, root):
-    mem.store.refresh(force=True)
+    mem.store.refresh(whole=True)
     (root / "agents/eng-a.yaml").unlink()
     with synapse.open(str(root)) as other, pytest.raises(NotFound):
         other.as_agent("eng-a").append("more", "api/x")
@@ -162,7 +162,7 @@ def test_new_settings_count_at_once(mem, root):
         "synapse.yaml",
         text.replace("api/*: 30d", "api/*: 5d").replace("authority: roles", "authority: flat"),
     )
-    mem.store.refresh(force=True)
+    mem.store.refresh(whole=True)
     entry = me.append("text", "api/x")
     assert (entry.ttl, mem.as_agent("lead").append("text", "api/x").authority) == ("5d", 100)
     with synapse.open(str(root)) as other:
@@ -173,7 +173,7 @@ def test_new_settings_count_at_once(mem, root):
 def test_settings_of_a_newer_version_stop_everything(mem, root):
     edit(root, "synapse.yaml", "protocol: 2\n")
     with pytest.raises(synapse.NewerProtocol, match="upgrade"):
-        mem.store.refresh(force=True)
+        mem.store.refresh(whole=True)
 
 
 @pytest.mark.parametrize(
@@ -195,42 +195,42 @@ def test_settings_with_a_mistake_stop_nobody_and_are_said(mem, root, text, compl
     """The rest of them counts, and what cannot be read is as it was."""
     good = (root / "synapse.yaml").read_text(encoding="utf-8")
     edit(root, "synapse.yaml", good.replace("api/*: 30d", "api/*: 5d") + "reputation: off\n")
-    mem.store.refresh(force=True)
+    mem.store.refresh(whole=True)
     edit(root, "synapse.yaml", text)
-    mem.store.refresh(force=True)
+    mem.store.refresh(whole=True)
     assert mem.as_agent("eng-a").append("text", "api/x").ttl == "5d"
     assert mem.store.settings.reputation in (
         "off",
         "report" if "reputation" not in text and "[" not in text else "off",
     )
-    (said,) = mem.store.complaints["synapse.yaml"]
+    (said,) = mem.store.operator_files.complaints["synapse.yaml"]
     assert complaint in said
     with synapse.open(str(root)) as other:
-        assert other.store.complaints == mem.store.complaints
+        assert other.store.operator_files.complaints == mem.store.operator_files.complaints
         assert [entry.body for entry in other.as_agent("eng-a").read()] == ["text"]
     copy = shutil.copytree(root, root.parent / "copy", ignore=shutil.ignore_patterns(".index"))
     with synapse.open(str(copy)) as fresh:
         assert [entry.body for entry in fresh.as_agent("eng-a").read()] == ["text"]
     edit(root, "synapse.yaml", good)
-    mem.store.refresh(force=True)
-    assert mem.store.complaints == {}
+    mem.store.refresh(whole=True)
+    assert mem.store.operator_files.complaints == {}
 
 
 def test_an_agents_file_with_a_mistake_is_not_taken_and_is_said(mem, root):
     good = (root / "agents/eng-a.yaml").read_text(encoding="utf-8")
     edit(root, "agents/eng-a.yaml", good.replace("read:", "reed:"))
     (root / "agents/new.yaml").write_text("agent: {id: new, rol: cto}\n", encoding="utf-8")
-    mem.store.refresh(force=True)
-    assert mem.store.agents()["eng-a"].read == ("api/*",), "what was declared before holds"
-    assert "did you mean read?" in mem.store.complaints["agents/eng-a.yaml"][0]
+    mem.store.refresh(whole=True)
+    assert mem.store.agents.all()["eng-a"].read == ("api/*",), "what was declared before holds"
+    assert "did you mean read?" in mem.store.operator_files.complaints["agents/eng-a.yaml"][0]
     with pytest.raises(
         NotFound, match=r"agents/new\.yaml: agent\.rol is not known: did you mean role\?"
     ):
         mem.as_agent("new").read()
     edit(root, "agents/eng-a.yaml", good)
     os.remove(root / "agents/new.yaml")
-    mem.store.refresh(force=True)
-    assert mem.store.complaints == {}
+    mem.store.refresh(whole=True)
+    assert mem.store.operator_files.complaints == {}
 
 
 def test_files_of_agents_share_a_sync(mem, root, monkeypatch):
@@ -243,14 +243,14 @@ def test_files_of_agents_share_a_sync(mem, root, monkeypatch):
     os.remove(root / "agents/lead.yaml")
     syncs, sync, last = [], os.fdatasync, mem.store.log.last()
     monkeypatch.setattr(os, "fdatasync", lambda fd: (syncs.append(fd), sync(fd)))
-    mem.store.refresh(force=True)
-    agents = mem.store.agents()
+    mem.store.refresh(whole=True)
+    agents = mem.store.agents.all()
     assert len([id for id in agents if id.startswith("new-")]) == 49
     assert "new-8" not in agents
     assert "lead" not in agents
     assert len(syncs) == 1
     assert mem.store.log.last() == last + 50
-    mem.store.refresh(force=True)
+    mem.store.refresh(whole=True)
     assert mem.store.log.last() == last + 50
 
 
@@ -276,7 +276,7 @@ def test_who_is_not_there_may_be_meant_otherwise(mem):
 def test_a_role_that_there_is_none_of_is_an_error(mem, role, meant):
     with pytest.raises(InvalidEntry, match=f"there is no role {role!r}: did you mean {meant}"):
         mem.register(Agent("new", role=role))
-    assert "new" not in mem.store.agents()
+    assert "new" not in mem.store.agents.all()
 
 
 def test_a_role_of_ones_own(mem, root):
@@ -289,8 +289,8 @@ def test_a_role_of_ones_own(mem, root):
     (root / "prompts" / "poet.md.j2").write_text("Write.\n", encoding="utf-8")
     assert mem.register(Agent("new", role="poet")).authority == 60
     (root / "agents/old.yaml").write_text("agent: {id: old, role: wizard}\n", encoding="utf-8")
-    mem.store.refresh(force=True)
-    assert mem.store.agents()["old"].authority == 60, (
+    mem.store.refresh(whole=True)
+    assert mem.store.agents.all()["old"].authority == 60, (
         "a file with a role of another time goes on working"
     )
     assert mem.register(Agent("old", role="wizard", department="x")).role == "wizard"
@@ -324,7 +324,7 @@ def test_a_drop_s_trust_is_that_of_what_it_is_made_of(mem, root):
         namespace="api/x",
         derived_from=f"[{source.id}]",
     )
-    mem.store.refresh(force=True)
+    mem.store.refresh(whole=True)
     assert mem.as_agent("lead").get("syn-mine").trust == "unverified"
 
 
@@ -336,14 +336,14 @@ def test_dropped_work_of_a_reviewed_agent_waits_too_and_only_so_much_of_it(mem, 
         drop(
             root, f"inbox/junior/new/{n}.md", id=f"syn-{n}", namespace="api/x", **{"from": "junior"}
         )
-    mem.store.refresh(force=True)
+    mem.store.refresh(whole=True)
     lead = mem.as_agent("lead")
     assert len(lead.staged()) == 2
     assert len(os.listdir(root / "inbox/junior/new")) == 1
     with pytest.raises(synapse.QueueFull):
         mem.as_agent("junior").append("text", "api/x")
     lead.approve(lead.staged()[0].id)
-    mem.store.refresh(force=True)
+    mem.store.refresh(whole=True)
     assert len(lead.staged()) == 2
     assert os.listdir(root / "inbox/junior/new") == []
     assert mem.verify().ok
@@ -414,7 +414,7 @@ def test_a_page_goes_no_further_than_it_knows(tmp_path):
         me.append("one", "api/x")
         assert len(me.read()) == 1
         other.as_agent("eng-a").append("two", "new/space")
-        other.store.refresh(look=True)
+        other.store.refresh()
         page, _ = pages.page(
             mem.store,
             me.agent,
@@ -445,10 +445,10 @@ def test_a_memory_in_memory_needs_no_files(tmp_path, monkeypatch):
 
 
 def test_changed_settings_are_journalled_with_old_and_new_values(mem, root):
-    mem.store.refresh(force=True)
+    mem.store.refresh(whole=True)
     edit(root, "synapse.yaml", "protocol: 1\nttl:\n  api/*: 5d\n")
     assert [problem.where for problem in mem.verify().problems] == ["synapse.yaml"]
-    mem.store.refresh(force=True)
+    mem.store.refresh(whole=True)
     act = next(record for record in mem.audit() if record.kind == "settings")
     assert (act.by, act.fields["settings"]["ttl"]) == ("operator", [["api/*", "5d"]])
     assert act.fields["was"]["ttl"] != act.fields["settings"]["ttl"]
@@ -485,3 +485,24 @@ def test_who_is_in_a_hurry_waits_for_no_holder_and_may_still_read(mem, root, kin
     end = time.monotonic() + 30
     while not is_free(mem.store):  # who waited in vain lets go of it first
         assert time.monotonic() < end
+
+
+def test_a_snapshot_takes_in_the_journal_and_a_refresh_the_files(mem, root):
+    """What another process committed needs no refresh, and what was dropped nothing else."""
+    store = mem.store
+    store.refresh(whole=True)
+    fields = {"id": "syn-2026-02-01-900", "from": "lead", "timestamp": "2026-02-01T09:00:00Z"}
+    drop(root, "entries/api/x/mine.md", **fields, priority="info", namespace="api/x")
+    with synapse.open(str(root)) as other:
+        other.store._looked = time.monotonic() + 60  # it does not adopt the file
+        appended = other.as_agent("lead").append("appended", "api/x")
+    with store.snapshot(late=True) as snap:
+        assert snap.entry(appended.id, 0) is None
+    with store.snapshot() as snap:
+        assert [entry.body for entry in snap.all(0)] == ["appended"]
+        store.refresh(whole=True)  # inside of a snapshot it does nothing
+    with store.snapshot() as snap:
+        assert [entry.body for entry in snap.all(0)] == ["appended"]
+    store.refresh(whole=True)
+    with store.snapshot(late=True) as snap:
+        assert [entry.body for entry in snap.all(0)] == ["appended", "dropped"]

@@ -52,7 +52,7 @@ def say(call: Call) -> None:
 
 def _addressee(call: Call) -> str:
     """Return whom an agent's, a team's or a run's name means; of a run it is the agent."""
-    whom, agents = str(call.args.to), call.memory.store.agents()
+    whom, agents = str(call.args.to), call.memory.store.agents.all()
     names = {name for agent in agents.values() for name in agent.names}
     if whom == EVERYBODY or not names.isdisjoint((whom, f"agent:{whom}", f"team:{whom}")):
         return whom
@@ -74,7 +74,7 @@ def _daemon_is_up(call: Call) -> bool:
 def _starters(call: Call, entry: Entry, listeners: list[Hearer]) -> list[str]:
     """Return the agents that are told at the start of a next session or run."""
     now = {hearer.agent for hearer in listeners}
-    agents = call.memory.store.agents().values()
+    agents = call.memory.store.agents.all().values()
     return [agent.id for agent in agents if agent.id not in now and visible(entry, agent)]
 
 

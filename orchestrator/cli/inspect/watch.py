@@ -58,7 +58,8 @@ class Activities:
     def look(self) -> list[Activity]:
         """Return what those at work are at, in the order in which they began."""
         args, root = self.call.args, self.source.root
-        with self.source.store.snapshot(look=True) as snap:
+        self.source.store.refresh()
+        with self.source.store.snapshot() as snap:
             wanted = {"agent": args.agent, "project": args.project}
             runs = snap.runs(state="running", **wanted)[::-1]
         conversations = dict(_conversations(root))

@@ -42,7 +42,7 @@ def init(call: Call) -> None:
     except OSError as error:
         raise StoreError(f"{root} cannot be written: {error}") from error
     with core.open(root) as memory:
-        memory.store.look(force=True)
+        memory.store.refresh(whole=True)
     shown_root = os.path.relpath(root) if call.args.directory is None else call.args.directory
     call.show(
         lambda: {"root": root, "files": new_files},

@@ -120,7 +120,7 @@ def _dry_run(call: Call, task: Task) -> int:
     from orchestrator.preview import preview
 
     engine = choose_engine(call, call.args.engine, call.args.script)
-    agent = call.memory.store.agents().get(task.agent)
+    agent = call.memory.store.agents.all().get(task.agent)
     if agent and agent.engine and not call.args.engine:
         engine = agent.engine
     has_model = agent is not None and bool(agent.model)

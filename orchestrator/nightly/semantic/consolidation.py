@@ -169,7 +169,8 @@ def portions(store: Store) -> tuple[list[list[Entry]], int]:
     """Return the portions that would be asked about now, and the place in the log up to which that
     looks.
     """
-    with store.snapshot(look=True) as snap:
+    store.refresh()
+    with store.snapshot() as snap:
         now = store.clock()
         floor, after = _reached(store)
         live = maintenance.mergeable(snap, now, floor, CONSOLIDATOR, NEWEST)
@@ -271,7 +272,7 @@ class _Job:
         """Return the entries as they are now: the answer took its time."""
         with self.mem.store.snapshot() as snap:
             now = self.mem.store.clock()
-            current = {id: self.mem.store.current(id) for id in known}
+            current = {id: self.mem.store.entry(id) for id in known}
             return {id: entry for id, entry in current.items() if snap.fate(entry, now) is None}
 
     def _settled(self, verdict: Verdict) -> Outcome:

@@ -165,7 +165,7 @@ def workspace(target: Target) -> Iterator[Finding]:
         with core.open(target.root) as memory:
             declared = clients(dict(memory.store.settings.other))
             missing = {declared.lead, declared.default, *declared.agents.values()} - set(
-                memory.store.agents()
+                memory.store.agents.all()
             )
             readonly = memory.store.readonly
             unread = unread_namespaces(memory)
@@ -202,8 +202,9 @@ def unread_namespaces(memory: Memory) -> dict[str, int]:
     settings = clients(dict(store.settings.other))
     project = settings.project_of(store.root or "")
     names = {settings.lead, settings.default, *settings.agents.values()}
-    agents = [agent.joined(project) for id, agent in store.agents().items() if id in names]
-    with store.snapshot(look=True) as snap:
+    agents = [agent.joined(project) for id, agent in store.agents.all().items() if id in names]
+    store.refresh()
+    with store.snapshot() as snap:
         return unread(snap, agents, store.clock())
 
 
@@ -363,7 +364,7 @@ def describe_added(measured: Mapping[str, Any]) -> str:
 def view_of_lead(memory: Memory, client_facts: Facts) -> tuple[str, ...]:
     """Return what a main conversation would be given now; nothing is kept of it."""
     declared = clients(dict(memory.store.settings.other))
-    agent = memory.store.agents().get(declared.lead)
+    agent = memory.store.agents.all().get(declared.lead)
     if agent is None:
         return ()
     context = Context(

@@ -30,7 +30,7 @@ from synapse.core import Memory
 
 def respond(memory: Memory, facts: Facts, event: Event) -> tuple[Reply, str]:
     """Return the reply to an event, and the text of the second hook of a start."""
-    memory.store.refresh(look=True)
+    memory.store.refresh()
     if memory.store.readonly:
         return _reply_readonly(memory, facts, event), ""
     if event.name == "start":
@@ -52,7 +52,7 @@ def _reply_readonly(memory: Memory, facts: Facts, event: Event) -> Reply:
     client_runs = ClientRuns(memory, ClientSession(event.client, event.session))
     settings = clients(dict(memory.store.settings.other))
     kind = None if event.name == "start" else event.type or ""
-    agent = memory.store.agents().get(settings.agent_of(kind, memory.store.agents()))
+    agent = memory.store.agents.all().get(settings.agent_of(kind, memory.store.agents.all()))
     if agent is None:
         return NOTHING
     cap = facts.events[event.hook].cap

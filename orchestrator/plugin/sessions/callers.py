@@ -27,10 +27,10 @@ def agent_memory_of(
     """Return the agent memory of the conversation that calls. Where no hook has told of one, it is
     the lead's, in no run: its client has no hooks that run.
     """
-    memory.store.refresh(look=True)
+    memory.store.refresh()
     conversation = _worker(memory, client, caller, pid)
     if conversation is None:
-        is_registered = lead in memory.store.agents()
+        is_registered = lead in memory.store.agents.all()
         return memory.as_agent(
             lead if is_registered else clients(dict(memory.store.settings.other)).lead
         )
@@ -73,7 +73,7 @@ def _at_work(memory: Memory, session: ClientSession) -> Worker | None:
     conversation waits for it. Of several, one of the least authority: nobody can say whose call it
     is.
     """
-    agents = memory.store.agents()
+    agents = memory.store.agents.all()
     workers = [
         session.workers[spawn["agent"]]
         for spawn in open_calls(session)

@@ -123,7 +123,7 @@ class ClientRuns:
         self, event: Event, key: str, kind: str | None, text: str, parent: Run | None
     ) -> Run:
         """Start the run of a conversation, with an agent of its own, and return it."""
-        agents = self.store.agents()
+        agents = self.store.agents.all()
         agent_name = self.settings.agent_of(kind, agents)
         if key == MAIN and event.identity in agents:
             agent_name = event.identity
@@ -157,7 +157,7 @@ class ClientRuns:
         """Return the agent of this name, or its first copy that has no conversation now. It is
         registered where it is not yet.
         """
-        agents = self.store.agents()
+        agents = self.store.agents.all()
         model = agents.get(base) or member(base, main, self.project)
         for number in range(1, MOST + 1):
             id = base if number == 1 else f"{base[:56]}-{number}"
@@ -181,7 +181,7 @@ class ClientRuns:
 
     def reader(self, worker: Worker) -> Agent:
         """Return the agent as it reads in its run."""
-        return self.store.agents()[worker.agent].joined(self.project)
+        return self.store.agents.all()[worker.agent].joined(self.project)
 
     def run(self, worker: Worker) -> Run:
         run = self.runs.get(worker.run)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from orchestrator.plugin.sync.sources import Note
+from synapse.access import staging
 from synapse.agent_memory import AgentMemory
 from synapse.authority import admit
 from synapse.errors import Conflict, SynapseError
@@ -58,8 +59,9 @@ def plan(
 ) -> Plan:
     """Return what has to be done for the memory to know these notes. What came from a file that
     could not be read, one of `unread`, stays as it is."""
-    store.expire_staged()
-    with store.snapshot(look=True) as snap:
+    staging.expire(store)
+    store.refresh()
+    with store.snapshot() as snap:
         waiting = [(entry, _origin(snap, entry.id)) for entry in snap.staged()]
         texts: dict[str, Note] = {}
         for note in notes:
@@ -145,7 +147,7 @@ def carry_out(store: Store, plan: Plan, project: str) -> Proposed:
     """Withdraw and propose. What is there already is not written again."""
     for entry in plan.withdrawn:
         reason = f"its text is no longer in {entry.author}"
-        store.act("reject", entry.author, entry=entry.id, reason=reason)
+        store.commit.act("reject", entry.author, entry=entry.id, reason=reason)
     entries: list[Entry] = []
     refused: list[tuple[Note, str]] = []
     # first what would be lost otherwise
@@ -168,14 +170,14 @@ def _propose(store: Store, note: Note, key: str, replaces: tuple[str, ...], proj
         evidence=note.origin,
     )
     entry = admit(draft, None, store.settings)._replace(staged=True)
-    entry = store.within_limits(entry)
+    entry = store.allowances.admit(entry)
     origin = {"path": note.path, "sha256": note.digest, "inside": note.inside}
     pending = Record.new("entry", note.path, {FIELD: origin}, entry, key="staging")
     limit = store.settings.staging_limit
     most = limit if note.inside else max(1, limit // 2)  # the rest is the agents'
     try:
         room = sum_below("staging", most)
-        return entry_of(store.write(pending, once=key, unless=room))
+        return entry_of(store.commit.append(pending, once=key, unless=room))
     except Conflict as error:
         if error.details.get("key") != "staging":
             raise

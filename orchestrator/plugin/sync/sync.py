@@ -206,7 +206,7 @@ def _imports(path: str) -> bool:
 
 def _public(store: Store, accepted: Sequence[Accepted]) -> list[Entry]:
     """Return what may stand in a file that anybody reads."""
-    agents = list(store.agents().values())
+    agents = list(store.agents.all().values())
     from_files = {item.entry.id for item in accepted}
     page = AgentMemory(store, OPERATOR).read()
     return [

@@ -42,7 +42,8 @@ def ready(memory: Memory, daemon: bool) -> list[Hearer]:
     Asked before an entry is written: a moment later those that wait are no longer waiting.
     """
     root = memory.store.root or ""
-    with memory.store.snapshot(look=True) as snap:
+    memory.store.refresh()
+    with memory.store.snapshot() as snap:
         runs = snap.runs(state="running")[::-1]
     sessions = {
         worker.run: (session, key)
@@ -66,7 +67,7 @@ def hearers(memory: Memory, entry: Entry, at_work: Sequence[Hearer]) -> list[Hea
     """Return those at work whom an entry concerns. Whom it does not wake hears of it at its next
     event.
     """
-    agents = memory.store.agents()
+    agents = memory.store.agents.all()
     listeners = []
     for hearer in at_work:
         agent = agents.get(hearer.agent)

@@ -67,8 +67,8 @@ def due(memory: Memory, session: ClientSession) -> list[Entry]:
     worker, store = session.workers.get(MAIN), memory.store
     if worker is None:
         return []
-    store.look()
-    agent = store.agents().get(worker.agent)
+    store.refresh()
+    agent = store.agents.all().get(worker.agent)
     if agent is None:
         return []
     settings = clients(dict(store.settings.other))

@@ -47,7 +47,7 @@ class Watch:
         woken = WokenEntries.lock(_path_of(self.root, self.holder))
         if woken is None:
             return 0  # another one waits for this client
-        notification = NotificationPipe(self.store.pipes or "")
+        notification = NotificationPipe(self.store.log.pipes or "")
         rewakes = self.mode == "rewake"
         try:
             until = time.monotonic() + (SETTLE if rewakes else 0.0)

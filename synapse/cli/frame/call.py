@@ -86,7 +86,9 @@ class Call:
         """Say in a line that a file of the operator's has a mistake; not to a run, which cannot
         mend it.
         """
-        complaints = {} if self.run or self.verb == "doctor" else memory.store.complaints
+        complaints = (
+            {} if self.run or self.verb == "doctor" else memory.store.operator_files.complaints
+        )
         if complaints:
             path, texts = next(iter(complaints.items()))
             count = sum(map(len, complaints.values())) - 1
@@ -166,7 +168,7 @@ class Call:
         from synapse import core
 
         self._memory = memory = core.open(self.root)
-        memory.store.hear(self.note)
+        memory.store.index.say = self.note
         if not self.run:
             from synapse.integrity.last_signed import missed
 
@@ -229,7 +231,7 @@ class Call:
         """
         if self.remote or self.run or self.who(self.args.agent) is not None:
             return self.actor()
-        others = self.memory.store.agents().keys() - {
+        others = self.memory.store.agents.all().keys() - {
             name.removeprefix("agent:") for name in receivers
         }
         if len(others) != 1:

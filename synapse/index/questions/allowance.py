@@ -50,26 +50,30 @@ class _Left:
 class Allowances:
     """The allowances of the authors of one workspace, as one process knows them."""
 
-    def __init__(self) -> None:
-        self._left: dict[str, _Left] = {}
-
-    def admit(
+    def __init__(
         self,
-        entry: Entry,
-        settings: Settings,
-        now: int,
+        settings: Callable[[], Settings],
+        clock: Callable[[], int],
         snapshot: Snapshots,
         write: Callable[..., object],
-    ) -> Entry:
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._snapshot = snapshot
+        self._write = write
+        self._left: dict[str, _Left] = {}
+
+    def admit(self, entry: Entry) -> Entry:
         """Return an entry as its author's hour lets it in: a critical one beyond the limit as
         important. QueueFull where it may write no more. The first of an hour is noted in the log.
         """
-        exceeded = self.spend(entry, settings, now, snapshot)
+        now = self._clock()
+        exceeded = self.spend(entry, now)
         if exceeded is None:
             return entry
         limit, frees = exceeded.limit, seconds(exceeded.frees)
         note = Record.new("limit", entry.author, {"limit": limit, "most": exceeded.most})
-        write(note, once=f"limit:{limit}:{now // HOUR}")
+        self._write(note, once=f"limit:{limit}:{now // HOUR}")
         if limit == "criticals":
             return entry._replace(priority="important", claimed=entry.priority)
         raise QueueFull(
@@ -80,15 +84,13 @@ class Allowances:
             frees=frees,
         )
 
-    def spend(
-        self, entry: Entry, settings: Settings, now: int, snapshot: Snapshots
-    ) -> Exceeded | None:
+    def spend(self, entry: Entry, now: int) -> Exceeded | None:
         """Count an entry that is about to be written; return the limit that it exceeds, if any. A
         critical one beyond its limit alone is counted as one that is not.
         """
         tokens = self._left.get(entry.author)
         if tokens is None or not 0 <= now - tokens.asked < _MINUTE:
-            tokens = self._left[entry.author] = _count(entry.author, settings, now, snapshot)
+            tokens = self._left[entry.author] = self._count(entry.author, now)
         rooms, size = tokens.rooms, len(entry.body)
         if rooms["entries"] < 1:
             return self._exceeded(tokens, "entries")
@@ -105,20 +107,20 @@ class Allowances:
     def _exceeded(self, left: _Left, limit: str) -> Exceeded:
         return Exceeded(limit, left.most[limit] or 0, left.frees[limit])
 
-
-def _count(author: str, settings: Settings, now: int, snapshot: Snapshots) -> _Left:
-    """Return what is left to an author, by what the index has of the last hour."""
-    with snapshot() as snap:
-        values = {"author": author, "floor": snap.floor(now - HOUR)}
-        entries, criticals, size, first, first_critical = snap.db.run(
-            "written_lately", values
-        ).fetchone()
-    written = {"entries": entries, "criticals": criticals or 0, "bytes": size or 0}
-    oldest = {"entries": first, "criticals": first_critical, "bytes": first}
-    most = {name: settings.hourly_limit(name) for name in LIMITS}
-    rooms = {
-        name: float("inf") if (limit := most[name]) is None else limit - written[name]
-        for name in LIMITS
-    }
-    frees = {name: (oldest[name] or now) + HOUR for name in LIMITS}
-    return _Left(now, most, rooms, frees)
+    def _count(self, author: str, now: int) -> _Left:
+        """Return what is left to an author, by what the index has of the last hour."""
+        with self._snapshot() as snap:
+            values = {"author": author, "floor": snap.floor(now - HOUR)}
+            entries, criticals, size, first, first_critical = snap.db.run(
+                "written_lately", values
+            ).fetchone()
+        settings = self._settings()
+        written = {"entries": entries, "criticals": criticals or 0, "bytes": size or 0}
+        oldest = {"entries": first, "criticals": first_critical, "bytes": first}
+        most = {name: settings.hourly_limit(name) for name in LIMITS}
+        rooms = {
+            name: float("inf") if (limit := most[name]) is None else limit - written[name]
+            for name in LIMITS
+        }
+        frees = {name: (oldest[name] or now) + HOUR for name in LIMITS}
+        return _Left(now, most, rooms, frees)

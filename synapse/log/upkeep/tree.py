@@ -37,11 +37,6 @@ class Tree:
         self.last = 0  # the last record of this process
         commit.subscribe(self._follow)
 
-    @property
-    def lags(self) -> bool:
-        """Say whether the tree is yet to follow a journal that is another one than before."""
-        return self.log.lags
-
     def look(self, admit: Admit, *, whole: bool = False) -> None:
         """Adopt what was dropped since the last look, oldest first. Of thousands of quiet threads a
         part, unless the whole tree is to be looked at.
@@ -70,7 +65,7 @@ class Tree:
             pass  # whoever writes next does it, or cannot write either
         return self.finisher.run(limit)
 
-    def catch_up(self) -> None:
+    def place_missing(self) -> None:
         """Put the files there that writers who died left to others, and make the tree follow a
         journal that is another one than before. What was damaged stays as it is, and the journal
         too: whoever asks for a proof writes nothing into it.

@@ -29,7 +29,7 @@ def agents(request: Request, memory: Reader) -> Response:
         last_seen = {id: at for id, at in last_seen.items() if id == memory.id}
     moved = {}  # by how much reviews moved each authority, the operator's to know
     if known(request).operator:
-        moved = {id: memory.store.shift(id) for id in memory.store.agents()}
+        moved = {id: memory.store.agents.shift(id) for id in memory.store.agents.all()}
     return frame_of(request).answer(
         request,
         "agents.html",
@@ -94,7 +94,7 @@ def department(request: Request, name: str, memory: Reader) -> Response:
 
 def _departments(memory: AgentMemory) -> dict[str, list[Agent]]:
     departments: dict[str, list[Agent]] = {}
-    for agent in sorted(memory.store.agents().values()):
+    for agent in sorted(memory.store.agents.all().values()):
         if agent.department:
             departments.setdefault(agent.department, []).append(agent)
     return dict(sorted(departments.items()))

@@ -22,7 +22,8 @@ def as_of(request: Request, memory: Reader, at: str = "", agent: str = "") -> Re
     """Show the slider; what an agent would have been told then is a part of its own."""
     names, chosen = _agents(request, memory, agent)
     now, moment, error = memory.store.clock(), None, ""
-    with memory.store.snapshot(look=True) as snap:
+    memory.store.refresh()
+    with memory.store.snapshot() as snap:
         first = memory.store.log.at(1).at if snap.cursor else now
     try:
         moment = since(at or None, now)
@@ -66,7 +67,7 @@ def view(request: Request, memory: Reader, at: str = "", agent: str = "") -> Res
 def _agents(request: Request, memory: AgentMemory, agent: str) -> tuple[list[str], str]:
     """Return whose views there are for the reader, and which one is asked for."""
     is_operator = known(request).operator
-    names = sorted(memory.store.agents()) if is_operator else [memory.id]
+    names = sorted(memory.store.agents.all()) if is_operator else [memory.id]
     return names, agent if is_operator and agent else names[0] if names else OPERATOR
 
 

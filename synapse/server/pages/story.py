@@ -72,7 +72,7 @@ def happened(request: Request, id: str, memory: Reader) -> Response:
         records = gate_of(request).memory.audit(entry=id, limit=ACTS)
         acts = [Act(record) for record in reversed(records)]
     else:
-        store.look()
+        store.refresh()
         acts = visible_acts(lambda size: store.acts(None, id, None, size), memory, ACTS)
     return frame_of(request).answer(request, "acts.html", acts=acts)
 
@@ -81,7 +81,8 @@ def happened(request: Request, id: str, memory: Reader) -> Response:
 def came_of_it(request: Request, id: str, memory: Reader) -> Response:
     """Show what was made of an entry: a part, for it takes one look at all entries."""
     entry = memory.get(id)
-    with memory.store.snapshot(look=True) as snap:
+    memory.store.refresh()
+    with memory.store.snapshot() as snap:
         reached = reach(snap, [entry.id])
         rows = snap.deliveries(entry=entry.id) if known(request).operator else []
     derived = _visible(memory, [id for id in reached.made if id != entry.id])
@@ -99,7 +100,7 @@ def came_of_it(request: Request, id: str, memory: Reader) -> Response:
 @router.post("/entries/{id}/answer")
 def answer(id: str, memory: Operator, fields: Form) -> Response:
     """Answer a blocker or a question to the operator: its author is told, and it is done."""
-    entry = memory.store.current(id)
+    entry = memory.store.entry(id)
     if not asks_operator(memory, entry):
         raise Conflict(f"nobody waits for an answer to {id}", id=id)
     memory.tell(f"agent:{entry.author}", fields.get("body", ""), re=id)

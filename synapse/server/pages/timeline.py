@@ -26,7 +26,7 @@ def timeline(
     error = ""
     store = memory.store
     try:
-        store.look()
+        store.refresh()
         acts = visible_acts(
             lambda size: store.acts(agent or None, None, since or None, size), memory, many + 1
         )[::-1]
@@ -41,7 +41,7 @@ def timeline(
         since=since,
         more=len(acts) > many and many < MOST,
         many=many,
-        agents=sorted(store.agents()),
+        agents=sorted(store.agents.all()),
     )
 
 

@@ -20,7 +20,7 @@ _ADDRESS = ("id", "role", "name", "department", "teams", "projects", "authority"
 @router.get("/me", response_model=shapes.Me)
 def me(request: Request, caller: Known, memory: Reader) -> Response:
     """Return who the token's agent is, and what it may do."""
-    memory.store.look()
+    memory.store.refresh()
     declared = memory.agent
     with memory.store.snapshot(late=True) as snap:
         cursor = snap.cursor
@@ -36,8 +36,8 @@ def me(request: Request, caller: Known, memory: Reader) -> Response:
 @router.get("/agents", response_model=shapes.Agents)
 def agents(request: Request, memory: Reader) -> Response:
     """Return the agents: of others what it takes to address them, of itself everything."""
-    memory.store.look()
-    rows = sorted(memory.store.agents().values(), key=lambda agent: (-agent.rank, agent.id))
+    memory.store.refresh()
+    rows = sorted(memory.store.agents.all().values(), key=lambda agent: (-agent.rank, agent.id))
     return conditional(request, {"agents": [_form(agent, memory.id) for agent in rows]})
 
 

@@ -32,7 +32,7 @@ async def healthz() -> Response:
 def readyz(request: Request) -> Response:
     """Return that the journal can be read and the index has all of it; 503 where it is not so."""
     store = gate_of(request).memory.store
-    store.look()
+    store.refresh()
     with store.snapshot():
         pass
     return made({"status": "ready", "writable": not store.readonly})

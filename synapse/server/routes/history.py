@@ -21,7 +21,7 @@ Most = Annotated[int, Query(ge=0, le=LARGEST)]
 @router.get("/log", response_model=shapes.Acts)
 def log(request: Request, memory: Reader, since: Time = None, limit: Most = 50) -> Response:
     """Return the newest acts that the agent may know of, oldest first; limit 0 is all."""
-    memory.store.look()
+    memory.store.refresh()
     acts = visible_acts(
         lambda size: memory.store.acts(None, None, moment(since), size), memory, limit
     )

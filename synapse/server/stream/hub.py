@@ -154,7 +154,7 @@ class Hub:
 
     def _follow(self, loop: asyncio.AbstractEventLoop) -> None:
         store = self.store
-        pipe = self._pipe = NotificationPipe(store.pipes) if store.pipes else None
+        pipe = self._pipe = NotificationPipe(store.log.pipes) if store.log.pipes else None
         follower: Following | None = None
         try:
             while self._has_listeners():
@@ -168,7 +168,7 @@ class Hub:
                     if pipe is None:
                         time.sleep(0.01)
                     elif not pipe.wait(RECONCILE):
-                        store.look()
+                        store.refresh()
                 except _LoopClosed:
                     return
                 except Exception as error:  # the disk, or the log: it may pass

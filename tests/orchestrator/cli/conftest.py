@@ -108,7 +108,7 @@ class Office:
             "asked": {},
         }
         fields |= {
-            "department": self.memory.store.agents()[agent].department,
+            "department": self.memory.store.agents.all()[agent].department,
             "engine": "scripted",
             "model": "m",
         }

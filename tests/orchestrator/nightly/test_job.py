@@ -266,7 +266,7 @@ def test_a_misspelt_backup_is_told_once_the_night_is_done(mem, old, new):
         text = file.read()
     with open(path, "w") as file:
         file.write(text.replace(old, new))
-    mem.store.refresh(force=True)
+    mem.store.refresh(whole=True)
     with pytest.raises(InvalidEntry, match="did you mean"):
         spend(mem, TODAY)
     assert states(mem) == [(NIGHTLY, "2026-02-01", "done")]

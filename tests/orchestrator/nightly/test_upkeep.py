@@ -54,7 +54,7 @@ def test_what_is_dropped_is_found_while_somebody_is_busy(mem):
 
 def test_a_look_that_fails_is_not_the_last(mem, monkeypatch):
     """Whoever looks on the way of something is told; this one tries again."""
-    look, failures = mem.store.look, []
+    look, failures = mem.store.refresh, []
 
     def fails(**more):
         if len(failures) < 3:
@@ -62,7 +62,7 @@ def test_a_look_that_fails_is_not_the_last(mem, monkeypatch):
             raise StoreError("the disk is full")
         look(**more)
 
-    monkeypatch.setattr(mem.store, "look", fails)
+    monkeypatch.setattr(mem.store, "refresh", fails)
     upkeep = Upkeep(mem.store, lambda: True)
     try:
         dropped(mem)

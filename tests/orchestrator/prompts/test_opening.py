@@ -34,7 +34,7 @@ def agent_memory():
 
 
 def offered(policy, agent_memory, plan, text="Build it"):
-    context = policy(agent_memory.store.agent("eng"), Task(text, "eng"), agent_memory, plan)
+    context = policy(agent_memory.store.agents.get("eng"), Task(text, "eng"), agent_memory, plan)
     assert context.view is None  # the one that the plan allows
     return [tool.name for tool in context.tools]
 

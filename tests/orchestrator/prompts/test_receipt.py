@@ -54,7 +54,7 @@ def fill(mem, count=30):
 
 
 def order(mem, budget=600, **more):
-    return Order("r-1", 1, mem.store.agent("eng-frontend"), TASK, budget, **more)
+    return Order("r-1", 1, mem.store.agents.get("eng-frontend"), TASK, budget, **more)
 
 
 def made(mem, budget=600, counter=COUNTER, **more):
@@ -202,7 +202,7 @@ def test_who_has_neither_shell_nor_tool_is_shown_no_command(mem, more):
     """Nothing that it could not do; who can is told how. Both keep to the budget, and can be made
     again."""
     fill(mem)
-    agent_memory, agent = mem.as_agent("eng-frontend"), mem.store.agent("eng-frontend")
+    agent_memory, agent = mem.as_agent("eng-frontend"), mem.store.agents.get("eng-frontend")
     for reach in (Reach(), Reach(("append",)), Reach(("append", "read")), Reach(shell=True)):
         prompt, receipt = made(mem, reach=reach, **more)
         assert ("`synapse " in prompt.memory) == reach.follows_commands
@@ -222,7 +222,12 @@ def test_a_prompt_is_made_again_from_the_log(mem, more):
     agent_memory = mem.as_agent("eng-frontend")
     agent_memory.resolve(receipt.included[0][0]) if receipt.included else None
     again = derive(
-        agent_memory, load(receipt.dump()), TASK, KEY, TEMPLATES, mem.store.agent("eng-frontend")
+        agent_memory,
+        load(receipt.dump()),
+        TASK,
+        KEY,
+        TEMPLATES,
+        mem.store.agents.get("eng-frontend"),
     )
     assert again == prompt
     assert replay(receipt.prompt, None, lambda: again) == prompt
@@ -239,11 +244,13 @@ def test_what_came_in_the_same_moment_is_not_taken_in(mem):
     agent_memory = mem.as_agent("eng-frontend")
     late = receipt._replace(at=mem.store.clock())
     assert (
-        derive(agent_memory, late, TASK, KEY, TEMPLATES, mem.store.agent("eng-frontend")) == prompt
+        derive(agent_memory, late, TASK, KEY, TEMPLATES, mem.store.agents.get("eng-frontend"))
+        == prompt
     )
     wider = late._replace(cursor=late.cursor + 9)
     assert (
-        derive(agent_memory, wider, TASK, KEY, TEMPLATES, mem.store.agent("eng-frontend")) != prompt
+        derive(agent_memory, wider, TASK, KEY, TEMPLATES, mem.store.agents.get("eng-frontend"))
+        != prompt
     )
 
 

@@ -58,7 +58,7 @@ def test_a_limit_that_is_misspelt_while_it_runs_begins_no_more(world):
     here.spawn("Work", "eng-a")
     with open(f"{here.mem.store.root}/synapse.yaml", "a") as file:
         file.write("limits: {run: {tokns: 5}}\n")
-    here.mem.store.look(force=True)
+    here.mem.store.refresh(whole=True)
     with pytest.raises(InvalidEntry, match=r"no run begins by these settings: .*tokns"):
         here.spawn("More", "eng-a")
 

@@ -121,7 +121,7 @@ def test_a_run_ends_though_the_queue_for_review_is_full(world):
     here = world(done)
     settings = Path(here.mem.store.root, "synapse.yaml")
     settings.write_text(settings.read_text().replace("limit: 100", "limit: 1"))
-    here.mem.store.look(force=True)
+    here.mem.store.refresh(whole=True)
     here.mem.register(synapse.Agent("eng-new", department="web", review_required=True))
     first, second = here.spawn("Work", "eng-new"), here.spawn("Other work", "eng-new")
     assert (first.status, bool(first.entry), first.why) == ("done", True, "")

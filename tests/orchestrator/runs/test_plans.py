@@ -33,7 +33,7 @@ def memory(tmp_path, monkeypatch):
         path = tmp_path / "w/entries/projects/shop/plan.md"
         path.parent.mkdir(parents=True)
         path.write_text(HEAD + OLD + "\n")
-        memory.store.look(force=True)
+        memory.store.refresh(whole=True)
         clock.advance("1s")
         yield memory
 

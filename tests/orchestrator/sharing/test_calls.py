@@ -728,7 +728,7 @@ def test_a_result_is_stale_once_its_equals_say_otherwise(ground, author):
     crowd(here, ["eng-a"])
     (entry,) = results(here)
     mem = here.mem
-    mem.register(mem.store.agents()[author]._replace(projects=("web",)))
+    mem.register(mem.store.agents.all()[author]._replace(projects=("web",)))
     mem.as_agent(author).append("It is 60 by now.", "status/web", topic=entry.topic)
     (three,) = crowd(here, ["boss"])
     assert shares(here, three) == {"made": 1, "stale": 1}

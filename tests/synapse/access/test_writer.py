@@ -127,7 +127,7 @@ def test_what_was_written_before_is_returned_again(mem):
 def test_a_staged_entry_needs_room_and_the_right_incarnation(mem):
     start(mem, "s", "junior")
     me = mem.as_agent("junior", run="s", epoch=1)
-    mem.store.declared_settings = mem.store.settings._replace(staging_limit=1)
+    mem.store.operator_files.declare(mem.store.settings._replace(staging_limit=1))
     me.append("x", "api/x")
     with pytest.raises(QueueFull):
         me.append("y", "api/x")

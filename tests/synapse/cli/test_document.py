@@ -97,7 +97,7 @@ def test_vectors_have_the_document_s_model_name(brain, embedding_server):
     with open(f"{brain.memory.store.root}/synapse.yaml", "a") as file:
         file.write(f"semantic: {{embedder: ollama, url: '{embedding_server.url}'}}\n")
     trust(brain.memory.store.root)
-    brain.memory.store.refresh(force=True)
+    brain.memory.store.refresh(whole=True)
     brain.remember("the spread gate has no predictive power")
     semantic.embed(brain.memory.store)
     brain.tables.sync()

@@ -29,7 +29,7 @@ def test_what_the_operator_says_reaches_whom_it_names_whatever_they_read(team, r
 def test_what_the_operator_says_to_all_is_seen_by_each_for_its_time(team, run):
     with synapse.open(str(team)) as mem:
         said = mem.tell("all", "stop", ttl="1d")
-        agents = sorted(mem.store.agents())
+        agents = sorted(mem.store.agents.all())
         assert said.expires - said.at == 86_400_000_000
     for agent in agents:
         assert said.id in [entry["id"] for entry in seen(run, agent)]

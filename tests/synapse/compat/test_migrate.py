@@ -382,7 +382,7 @@ def settings(mem, tmp_path, until):
     with open(f"{mem.store.root}/synapse.yaml", "a", encoding="utf-8") as file:
         file.write(f"mirror: {{synapse_json: ../mirror.json{until}}}\n")
     trust(mem.store.root)
-    mem.store.refresh(force=True)
+    mem.store.refresh(whole=True)
     return tmp_path / "mirror.json"
 
 

@@ -195,7 +195,7 @@ def test_provenance_and_threads(helios, talked):
 
 def test_where_there_is_no_embedder_nothing_is_pending(helios, talked):
     store = helios.memory.store
-    store.declared_settings = store.settings._replace(semantic=Semantic("off"))
+    store.operator_files.declare(store.settings._replace(semantic=Semantic("off")))
     assert helios.embed_pending() == 0
     assert asked(helios, "select * from embeddings") == []
 
@@ -203,9 +203,8 @@ def test_where_there_is_no_embedder_nothing_is_pending(helios, talked):
 def test_vectors_are_compared_within_one_model(helios, talked, embeddings):
     store = helios.memory.store
     for model in ("small", "large"):
-        store.declared_settings = store.settings._replace(
-            semantic=Semantic("ollama", model=model, url=embeddings.url)
-        )
+        chosen = Semantic("ollama", model=model, url=embeddings.url)
+        store.operator_files.declare(store.settings._replace(semantic=chosen))
         decisions.trust(store.root, decisions.asked(store.settings, store.root), "2026")
         assert helios.embed_pending() == 9
         embeddings.dimension = 256

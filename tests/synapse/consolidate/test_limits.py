@@ -209,9 +209,9 @@ def test_what_breaks_other_limits_is_only_told_of(world):
     mem.as_agent("a").append("deep", "a/b/c/d")
     with open(f"{mem.store.root}/synapse.yaml", "a") as file:
         file.write("quota: {default: 1, b: off}\nnamespaces: [api/*]\n")
-    mem.store.refresh(force=True)
+    mem.store.refresh(whole=True)
     settings = mem.store.settings._replace(sizes=(*mem.store.settings.sizes, ("per_entry", "1KB")))
-    mem.store.declared_settings = settings
+    mem.store.operator_files.declare(settings)
     wanted = {
         "a/b/c/d is deeper than 3 levels",
         "a/b/c/d is none of the namespaces in synapse.yaml",

@@ -293,7 +293,7 @@ def places(mem):
     """Where every entry of an agent's own stands, with all that it says; and what else is to be
     seen.
     """
-    mem.store.refresh(look=True)
+    mem.store.refresh()
     entries = mem.store.index.current.all(mem.store.clock())
     own = {entry.id: entry for entry in entries if entry.author != "consolidator"}
     return own, {id: entry.body for id, entry in live(mem).items()}

@@ -179,7 +179,7 @@ def test_switched_off_it_counts_no_more(world):
         text = file.read()
     with open(f"{mem.store.root}/synapse.yaml", "w") as file:
         file.write(text.replace("reputation: on", "reputation: off"))
-    mem.store.refresh(force=True)
+    mem.store.refresh(whole=True)
     assert mem.as_agent("a").append("x", "api").authority == 60
 
 
@@ -216,7 +216,7 @@ def test_a_dead_leader_s_review_is_not_written_twice(world):
 def test_the_shift_is_no_part_of_what_is_declared(world):
     mem, clock = world
     reviewed_world(mem, clock)
-    agent = mem.store.agent("a")
+    agent = mem.store.agents.get("a")
     assert (agent.shift < 0) is mem.on
     mem.register(agent._replace(name="A"))
     assert mem.store.index.current.declared["a"].shift == 0

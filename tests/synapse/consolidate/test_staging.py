@@ -137,7 +137,7 @@ def test_what_died_between_approval_and_filing_is_finished_by_the_next_night(wor
     sources, verdict = proposed(mem)
     staged = stage(mem, verdict, NIGHT)
     run_nightly(mem, "2026-02-01", clock())
-    mem.store.act("approve", "lead", entry=staged.id, trust="local", ttl="9d")
+    mem.store.commit.act("approve", "lead", entry=staged.id, trust="local", ttl="9d")
     clock.advance("1d")
     (done,) = run_nightly(mem, "2026-02-02", clock()).acts
     assert (done.act.kind, filed(mem)) == ("archive", {e.id for e in sources})

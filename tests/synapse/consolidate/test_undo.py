@@ -18,7 +18,7 @@ TODAY = "2026-02-03"
 
 def standing(mem):
     """Every entry with what a reader is told of it: its place, its fate, its disputes."""
-    mem.store.refresh(look=True)
+    mem.store.refresh()
     now, index = mem.store.clock(), mem.store.index
     entries = index.current.all(now)
     seen = {entry.id: entry.disputed for entry in mem.as_agent("operator").read(limit=None).entries}

@@ -35,7 +35,7 @@ def plan(tmp_path):
 
 
 def plans(memory):
-    memory.store.looked = -1
+    memory.store._looked = -1
     return [
         entry
         for entry in memory.as_agent("eng").read(namespace="projects/shop")
@@ -131,7 +131,7 @@ def test_a_lead_s_plan_entry_is_not_undone_by_a_file_that_nobody_edited(memory, 
 def test_of_another_user_s_plan_nobody_knows_who_wrote_it(memory):
     draft = Draft("one", "projects/shop", "", "important", topic="plan")
     with pytest.raises(InvalidEntry, match="from is missing"):
-        memory.store.admit_drop(draft, Channel(None, 54_321, False))
+        memory.store._admit_drop(draft, Channel(None, 54_321, False))
 
 
 @pytest.mark.parametrize(

@@ -65,8 +65,8 @@ def test_what_was_dropped_is_taken_in_by_its_time_its_id_and_its_path(memory, tm
     drop("b", "syn-2026-02-01-002")
     drop("a", "syn-2026-02-01-003")
     drop("z", hour="07")
-    memory.store.looked = -1
-    memory.store.refresh(look=True)
+    memory.store._looked = -1
+    memory.store.refresh()
     records = list(memory.store.log.since(0))
     bodies = [
         record.text[record.fields["start"] :].strip()
@@ -86,7 +86,7 @@ def test_a_log_says_whether_it_may_be_written(tmp_path, log, monkeypatch):
 
 
 def test_a_journal_that_has_lines_again_is_another_turn(memory):
-    before = memory.store.turn()
+    before = memory.store.index.turns()
     memory.store.index.restored(0)
-    assert memory.store.turn() == before + 1
-    assert memory.store.fork(before) == 0
+    assert memory.store.index.turns() == before + 1
+    assert memory.store.index.fork(before) == 0

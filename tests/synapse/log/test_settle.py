@@ -103,10 +103,10 @@ def test_after_the_machine_went_down_two_minutes_are_checked_again(
 
 def test_a_tree_that_is_yet_to_follow_says_so(memory, root):
     assert progress.lags(str(root)) is False
-    assert memory.store.tree.lags is False
+    assert memory.store.log.lags is False
     progress.restart(str(root), 1)
     assert progress.lags(str(root)) is True
-    assert memory.store.tree.lags is True
+    assert memory.store.log.lags is True
     assert placed(root)[0] == 1
     progress.restart(str(root), 9)  # no further than it was
     assert placed(root)[0] == 1

@@ -415,7 +415,7 @@ def test_a_count_is_what_looking_gives_whatever_happens(mem, post, acts):
 
     def by_author(act):
         id = dice.choice(sent)
-        return act(post[mem.store.current(id).author], id)
+        return act(post[mem.store.entry(id).author], id)
 
     deeds = {
         "send": lambda mail: sent.append(

@@ -192,9 +192,9 @@ def test_a_dropped_file_may_have_a_list_and_a_wrong_one_is_quarantined(tmp_path)
             fields = "from: lead\ntimestamp: 2026-02-01T00:00:00Z\nnamespace: decisions/web"
             text = f"---\nid: syn-{name}\n{fields}\npriority: info\nwhen: {when}\n---\nWait.\n"
             (folder / f"{name}.md").write_text(text)
-        mem.store.refresh(force=True)
+        mem.store.refresh(whole=True)
         time.sleep(SETTLED + 0.05)
-        mem.store.refresh(force=True)
+        mem.store.refresh(whole=True)
         (found,) = mem.as_agent("lead").read(namespace="decisions/web")
         assert found.when == "run git push, spawn"
         reports = [

@@ -411,7 +411,7 @@ def settle(mem, monkeypatch):
 
     # a file is finished at once, also for the first look
     monkeypatch.setattr(adopt, "SETTLED", 2.0**-30)
-    mem.store.refresh(force=True)
+    mem.store.refresh(whole=True)
 
 
 def test_dropped_mail_and_knowledge_is_adopted(tree, monkeypatch):
@@ -554,10 +554,10 @@ def test_a_drop_in_a_quiet_thread_among_many_is_taken(tree, monkeypatch):
     settle(tree, monkeypatch)
     dropped(tree, f"{threads[4]}/x.md", front("message"))
     for _ in range(4):  # a whole turn
-        tree.store.tree.look(tree.store.admit_drop)
+        tree.store.tree.look(tree.store._admit_drop)
     assert len(tree.as_agent("eng-b").read(namespace="mail")) == 1
     dropped(tree, f"{threads[8]}/x.md", front("message"))
-    tree.store.refresh(force=True)  # one look at the whole tree
+    tree.store.refresh(whole=True)  # one look at the whole tree
     assert len(tree.as_agent("eng-b").read(namespace="mail")) == 2
 
 

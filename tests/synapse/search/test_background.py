@@ -80,8 +80,8 @@ async def _fails(root, stop):
 def test_a_workspace_may_turn_it_off(tmp_path, off):
     with workspace(tmp_path / "w", f"semantic: {{embedder: {off}}}\n") as mem:
         mem.as_agent("ana").append(TEXTS[0], "api/x")
-        assert mem.store.complaints == {}
-        assert mem.store.semantic.embedder == ""
+        assert mem.store.operator_files.complaints == {}
+        assert mem.store.embeddings.semantic.embedder == ""
         assert not background.is_due(mem.store)
         assert bodies(mem, "frozen deploys") == [TEXTS[0]]
         with pytest.raises(synapse.SynapseError, match="there is no embedder"):
@@ -93,7 +93,7 @@ def test_a_named_one_wins_and_gets_texts_only_from_who_may_send(tmp_path, embedd
     with workspace(tmp_path / "w", f"{named}\n") as mem:
         trust(tmp_path / "w")
         mem.as_agent("ana").append(TEXTS[0], "api/x")
-        assert mem.store.semantic.embedder == "openai"
+        assert mem.store.embeddings.semantic.embedder == "openai"
         assert background.is_due(mem.store)
         assert not background.is_due(mem.store, sends=False)
 
@@ -102,9 +102,9 @@ def test_a_folder_of_weights_is_told_what_takes_its_place(tmp_path):
     old = "semantic: {embedder: local, folder: models/minilm}\n"
     with workspace(tmp_path / "w", old) as mem:
         mem.as_agent("ana").append(TEXTS[0], "api/x")
-        mem.store.refresh(force=True)
-        assert "take the line out" in str(mem.store.complaints["synapse.yaml"])
-        assert mem.store.semantic.embedder == "local"
+        mem.store.refresh(whole=True)
+        assert "take the line out" in str(mem.store.operator_files.complaints["synapse.yaml"])
+        assert mem.store.embeddings.semantic.embedder == "local"
 
 
 def test_neither_import_nor_append_nor_a_search_of_words_loads_it(mem):

@@ -18,7 +18,7 @@ def mem():
 def test_what_is_asked_reaches_the_index(mem):
     me = mem.as_agent("ana")
     entry = me.append("gateway", "api/x", priority="critical", tags=["a"])
-    mem.store.refresh(look=True)
+    mem.store.refresh()
     whole = Asked(5, "api/*", "entry", "ana", ["critical"], "a", "yesterday", "today", None, False)
     assert [hit.id for hit in find(mem.store, None, "gateway", whole)] == [entry.id]
     for other in ({"namespace": "db/*"}, {"kind": "fact"}, {"author": "x"}, {"priority": "info"}, {"tag": "b"},
@@ -30,7 +30,7 @@ def test_no_search_gives_more_than_there_is_room_for(mem):
     me = mem.as_agent("ana")
     for _ in range(3):
         me.append("gateway", "api/x")
-    mem.store.refresh(look=True)
+    mem.store.refresh()
     assert len(find(mem.store, None, "gateway", Asked(limit=MOST * 1_000))) == 3
 
 

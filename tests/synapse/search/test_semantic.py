@@ -60,7 +60,9 @@ def told(embeddings):
 def held(mem):
     """The ids whose vectors are kept."""
     store = mem.store
-    rows = store.vectors.db.connection.execute("select distinct seq from vectors").fetchall()
+    rows = store.embeddings.vectors.db.connection.execute(
+        "select distinct seq from vectors"
+    ).fetchall()
     ids = dict(store.index.db.connection.execute("select rec, id from texts"))
     return {ids[seq] for (seq,) in rows}
 
@@ -107,7 +109,7 @@ def test_what_was_turned_away_or_quarantined_is_never_embedded(mem, embeddings, 
     (folder / "bad.md").write_text("---\nfrom: [\n---\nmalformed")
     os.utime(folder / "bad.md", (1, 1))
     time.sleep(0.25)
-    mem.store.refresh(force=True)
+    mem.store.refresh(whole=True)
     assert list((tmp_path / "w/quarantine").rglob("*bad*"))
     semantic.embed(mem.store)
     assert told(embeddings) == []
@@ -153,13 +155,13 @@ def test_a_text_that_was_changed_is_embedded_anew(mem, embeddings):
     mem.store.index.db.connection.execute(
         "update texts set body = 'redacted' where id = ?", (one.id,)
     )
-    mem.store.vectors.rewind("openai/words", 0)
-    before = mem.store.vectors.db.connection.execute(
+    mem.store.embeddings.vectors.rewind("openai/words", 0)
+    before = mem.store.embeddings.vectors.db.connection.execute(
         "select count(*), sum(num) from vectors"
     ).fetchone()
     semantic.embed(mem.store)
     assert told(embeddings)[3:] == ["redacted"]
-    after = mem.store.vectors.db.connection.execute(
+    after = mem.store.embeddings.vectors.db.connection.execute(
         "select count(*), sum(num) from vectors"
     ).fetchone()
     assert after[0] == before[0]
@@ -195,7 +197,7 @@ def test_a_text_that_is_refused_holds_up_no_other(mem, embeddings):
     embeddings.refuses = ("too long",)
     assert semantic.embed(mem.store)[1:] == (2, 1, 0)
     assert semantic.embed(mem.store)[1:] == (0, 0, 0), "it is not asked for again"
-    assert mem.store.vectors.amounts("openai/words") == (3, 1)
+    assert mem.store.embeddings.vectors.amounts("openai/words") == (3, 1)
 
 
 def test_an_embedder_that_refuses_everything_is_told_of(mem, embeddings):
@@ -226,12 +228,12 @@ def test_another_model_begins_anew_and_finds_its_own(mem, embeddings, tmp_path, 
     semantic.embed(mem.store)
     path = tmp_path / "w/synapse.yaml"
     path.write_text(path.read_text().replace("model: words", "model: other"))
-    mem.store.refresh(force=True)
+    mem.store.refresh(whole=True)
     embeddings.dimension = 32
     assert [*mem.as_agent("cto").search("deploys", mode="meaning")] == []
     assert semantic.embed(mem.store) == ("openai/other", 3, 0, 0)
     assert mem.as_agent("cto").search("deploys frozen", mode="meaning")[0].body == BODIES[0]
-    assert [(name, width) for name, width, *_ in mem.store.vectors.models()] == [
+    assert [(name, width) for name, width, *_ in mem.store.embeddings.vectors.models()] == [
         ("openai/other", 32), ("openai/words", 512),
     ]  # fmt: skip
 
@@ -279,7 +281,7 @@ def killed_and_resumed(mem, embeddings, root, rounds=6):
         child.wait()
         child.stdout.close()
     semantic.embed(mem.store)
-    rows = mem.store.vectors.db.connection.execute(
+    rows = mem.store.embeddings.vectors.db.connection.execute(
         "select seq, count(*) from vectors group by seq"
     ).fetchall()
     return dict(rows)
@@ -298,8 +300,10 @@ def test_a_queue_that_notes_its_place_first_would_be_caught(mem, embeddings):
     """The check of the test above sees what is missed."""
     write(mem, *BODIES)
     semantic.embed(mem.store, 1)
-    model = mem.store.vectors.model("openai/words")
-    mem.store.vectors.db.run("reach", {"model": model.num, "reached": mem.store.index.cursor()})
+    model = mem.store.embeddings.vectors.model("openai/words")
+    mem.store.embeddings.vectors.db.run(
+        "reach", {"model": model.num, "reached": mem.store.index.cursor()}
+    )
     semantic.embed(mem.store)
     assert len(held(mem)) < 3
 
@@ -382,7 +386,7 @@ def test_search_is_by_words_where_the_settings_say_so(mem, embeddings, tmp_path)
     semantic.embed(mem.store)
     with (tmp_path / "w/synapse.yaml").open("a") as file:
         file.write("  search: off\n")
-    mem.store.refresh(force=True)
+    mem.store.refresh(whole=True)
     before = len(embeddings.heard)
     assert mem.as_agent("cto").search("deploys")[0].body == BODIES[0]
     assert len(embeddings.heard) == before
@@ -408,7 +412,7 @@ def test_without_an_embedder_nothing_changes(tmp_path):
         write(mem, *BODIES)
         assert mem.as_agent("cto").search("deploys")[0].body == BODIES[0]
         assert not (tmp_path / "plain/.index/vectors.db").exists()
-        mem.store.declared_settings = Settings(semantic=Semantic("off"))
+        mem.store.operator_files.declare(Settings(semantic=Semantic("off")))
         with pytest.raises(EmbedderError, match="there is no embedder"):
             mem.as_agent("cto").search("deploys", mode="meaning")
         with pytest.raises(EmbedderError, match="there is no embedder"):

@@ -19,7 +19,7 @@ def site(serve, monkeypatch):
     with open(f"{root}/synapse.yaml", "a", encoding="utf-8") as file:
         hook = json.dumps(FIELDS | {"verify": "github"})
         file.write(f"hooks:\n  tracker: {hook}\n")
-    site.memory.store.refresh(force=True)
+    site.memory.store.refresh(whole=True)
     trust(root)
     return site
 

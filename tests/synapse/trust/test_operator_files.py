@@ -24,9 +24,9 @@ def test_an_edit_that_two_threads_notice_stands(tmp_path):
         with synapse.open(root) as memory:
             store = memory.store
             edit(root, n)
-            store.looked = store.glanced = -1.0
-            together(store.look, store.glance, lambda store=store: store.settings)
-            store.refresh(look=True, force=True)
+            store._looked = store._noticed = -1.0
+            together(store.refresh, store._notice, lambda store=store: store.settings)
+            store.refresh(whole=True)
             assert store.settings.staging_limit == n
         with synapse.open(root) as memory:
             assert memory.store.settings.staging_limit == n

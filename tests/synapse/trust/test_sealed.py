@@ -111,7 +111,7 @@ def test_who_holds_a_key_is_shown_the_body(memory, scope):
 
 def test_what_is_stored_is_the_envelope_alone(memory):
     entry = write(memory, tags=("ops",), topic="door")
-    stored = memory.store.current(entry.id)
+    stored = memory.store.entry(entry.id)
     assert crypto.is_envelope(stored.body)
     assert stored.trust == "keyed"
     assert (stored.topic, stored.tags, stored.addressees) == ("door", ("ops",), ("agent:eng-b",))
@@ -192,17 +192,17 @@ def test_plain_text_of_a_sealed_scope_comes_to_no_log(memory):
     from synapse.authority import admit
     from synapse.model.records import Record
 
-    agent = memory.store.agent("eng-a")
+    agent = memory.store.agents.get("eng-a")
     draft = Draft(SECRET, "team/web", "eng-a", scope="private")
     entry = admit(draft, agent, memory.store.settings)
     with pytest.raises(NoKey):
-        memory.store.write(Record.new("entry", "eng-a", {}, entry))
+        memory.store.commit.append(Record.new("entry", "eng-a", {}, entry))
     assert leaks(memory.store.root) == {}
 
 
 def test_who_has_a_key_signs_all_it_writes(memory):
     entry = me(memory, "eng-a").append("plain", "team/web")
-    stored = memory.store.current(entry.id)
+    stored = memory.store.entry(entry.id)
     found = memory.store.keyring.keys.current["eng-a"]
     crypto.verify(stored.signature, "plain", crypto.header(stored), keyring.public(found))
     assert stored.trust == "keyed"
@@ -213,7 +213,7 @@ def test_who_has_a_key_signs_all_it_writes(memory):
     assert derived.trust == "local"
     assert memory.verify().ok
     memory.rebuild()
-    assert memory.store.current(entry.id).signature == stored.signature
+    assert memory.store.entry(entry.id).signature == stored.signature
 
 
 def test_an_agent_without_its_private_key_writes_nothing(memory):
@@ -262,7 +262,7 @@ def dropped(memory, text, name="drop.md"):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     time.sleep(0.25)  # a drop is taken once it stood unchanged for a moment
-    memory.store.look(force=True)
+    memory.store.refresh(whole=True)
     memory.store.refresh()
     return [e for e in me(memory, OPERATOR).read() if "dropped" in e.body]
 
@@ -315,9 +315,9 @@ def test_verify_and_import_find_what_is_not_signed(memory, tmp_path):
     from synapse.authority import admit
     from synapse.model.records import Record
 
-    agent = memory.store.agent("eng-a")
+    agent = memory.store.agents.get("eng-a")
     entry = admit(Draft("forged", "team/web", "eng-a"), agent, memory.store.settings)
-    memory.store.write(Record.new("entry", "eng-a", {}, entry._replace(trust="keyed")))
+    memory.store.commit.append(Record.new("entry", "eng-a", {}, entry._replace(trust="keyed")))
     (problem,) = memory.verify().problems
     assert "eng-a has a key, and did not sign it" in problem.what
     with (
@@ -436,10 +436,12 @@ def test_an_entry_that_says_it_is_signed_has_to_be(tmp_path, author, by, fields,
         if keys:
             WorkspaceKeys(memory.store).new("eng-a")
         entry = admit(
-            Draft(body, "team/web", "eng-a"), memory.store.agent("eng-a"), memory.store.settings
+            Draft(body, "team/web", "eng-a"),
+            memory.store.agents.get("eng-a"),
+            memory.store.settings,
         )._replace(author=author, trust="keyed")
         forged = Record.new("entry", by, fields, entry)
-        memory.store.write(forged)
+        memory.store.commit.append(forged)
         assert len(memory.verify().problems) == 1
         with (
             synapse.init(tmp_path / "other") as other,
@@ -491,8 +493,8 @@ def test_an_envelope_of_another_entry_is_refused(memory):
     from synapse.authority import admit
     from synapse.model.records import Record
 
-    sealed = memory.store.current(write(memory).id)
-    agent = memory.store.agent("eng-a")
+    sealed = memory.store.entry(write(memory).id)
+    agent = memory.store.agents.get("eng-a")
     draft = Draft(
         sealed.body,
         "team/web",
@@ -503,10 +505,10 @@ def test_an_envelope_of_another_entry_is_refused(memory):
         ttl=sealed.ttl,
     )
     entry = admit(draft, agent, memory.store.settings)
-    id = memory.store.write(Record.new("entry", "eng-a", {}, entry)).id
+    id = memory.store.commit.append(Record.new("entry", "eng-a", {}, entry)).id
     assert "(refused: " in me(memory, "eng-b").get(id).body
     with pytest.raises(SealError):
-        memory.store.keyring.body(memory.store.current(id), "eng-b")
+        memory.store.keyring.body(memory.store.entry(id), "eng-b")
     assert not memory.verify().ok
 
 
@@ -525,10 +527,10 @@ def test_a_holder_shares_an_entry_with_one_more(memory):
     WorkspaceKeys(memory.store).new("eng-c")
     with pytest.raises(synapse.NotFound):
         share(me(memory, "eng-c").access, id, "eng-c")
-    before = memory.store.current(id)
+    before = memory.store.entry(id)
     share(me(memory, "eng-b").access, id, "agent:eng-c")
     assert me(memory, "eng-c").get(id).body == SECRET
-    assert memory.store.current(id) == before
+    assert memory.store.entry(id) == before
     WorkspaceKeys(memory.store).rotate("eng-c")
     assert me(memory, "eng-c").get(id).body == SECRET
     assert memory.verify().ok
@@ -570,7 +572,7 @@ def test_what_is_masked_is_signed_as_it_is_stored(memory):
         f"deploy with {'AKIA' + 'IOSFODNN7' + 'EXAMPLE'}", "team/web"
     )
     assert entry.trust == "keyed"
-    assert "[secret: aws access key]" in memory.store.current(entry.id).body
+    assert "[secret: aws access key]" in memory.store.entry(entry.id).body
     assert memory.verify().ok
 
 

@@ -147,5 +147,5 @@ def test_a_record_by_an_agent_is_no_key(memory):
 
     key = crypto.new_key("eng-a")
     fields = {"how": "new", "key": crypto.public_fields(key.public)}
-    memory.store.write(Record.new("key", "eng-b", fields))
+    memory.store.commit.append(Record.new("key", "eng-b", fields))
     assert WorkspaceKeys(memory.store).list() == []

@@ -26,7 +26,7 @@ def mem():
 
 def found(mem, text, agent="eng"):
     """Return what the text finds, as (body, whether it is the best of a clause), oldest first."""
-    reader, now = mem.store.agent(agent), mem.store.clock()
+    reader, now = mem.store.agents.get(agent), mem.store.clock()
     with mem.store.snapshot(words=True) as snap:
         all_matches = matches(snap, reader, text, now)
     return [(m.entry.body, m.best) for m in sorted(all_matches, key=lambda m: m.entry.seq)]
@@ -119,7 +119,7 @@ def test_what_may_not_be_seen_or_stands_no_more_is_never_found(mem, seal):
 
 
 def test_it_reads_no_further_than_its_cursor(mem):
-    reader = mem.store.agent("eng")
+    reader = mem.store.agents.get("eng")
     with mem.store.snapshot() as snap:
         before = snap
     say(mem, "The retry limit of service 3 is r30.")
@@ -265,7 +265,7 @@ def test_the_best_come_first_whichever_clause_found_them(mem):
     one = say(mem, "The courier takes an umbrella.")
     two = say(mem, "Invoices are printed by weasyprint, whose glyphs are embedded.")
     text = "The courier is late. Invoices by weasyprint lack glyphs."
-    reader, now = mem.store.agent("eng"), mem.store.clock()
+    reader, now = mem.store.agents.get("eng"), mem.store.clock()
     with mem.store.snapshot(words=True) as snap:
         ranked = matches(snap, reader, text, now)
     assert [match.entry.id for match in ranked] == [two.id, one.id]

@@ -711,7 +711,7 @@ def test_settings_that_are_spoiled_later_begin_no_more_runs(here):
         assert supervisor.run(Task("Work", "eng-backend")).status == "done"
         with (here / "synapse.yaml").open("a") as file:
             file.write("limit: {run: {usd: 0.01}}\n")
-        memory.store.refresh(force=True)
+        memory.store.refresh(whole=True)
         with pytest.raises(synapse.InvalidEntry, match="did you mean limits"):
             supervisor.run(Task("Work more", "eng-backend"))
 

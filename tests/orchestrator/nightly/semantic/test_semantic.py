@@ -63,7 +63,7 @@ def configured(mem, text):
     with open(f"{mem.store.root}/synapse.yaml", "a") as file:
         file.write(text)
     trust(mem.store.root)
-    mem.store.refresh(force=True)
+    mem.store.refresh(whole=True)
 
 
 def write(mem, *bodies, namespace="api/x"):

@@ -162,7 +162,7 @@ def test_what_is_done_at_a_sessions_end_is_not_waited_for(memory):
     until = time.monotonic() + 60
     while Runs(memory.store).all(state="running") and time.monotonic() < until:
         time.sleep(0.05)
-        memory.store.refresh(look=True)
+        memory.store.refresh()
     assert [run.state for run in Runs(memory.store).all()] == ["ended"]
 
 

@@ -316,7 +316,7 @@ def test_a_change_is_told_to_who_may_read_of_its_project(sessions, memory, proje
     file = locate("src/db.py", b.folder)
     fields = {"run": "run-x", "project": project, "file": file.path, "head": "+ x = 1"}
     key = f"changes:{file.tree_id}"
-    memory.store.write(Record.new("change", "boss", fields, key=key))
+    memory.store.commit.append(Record.new("change", "boss", fields, key=key))
     put(b.path("src/db.py"), "x = 1\n")
     assert ("boss changed src/db.py" in b.bash("true")) is told
 

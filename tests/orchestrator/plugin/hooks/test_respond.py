@@ -93,7 +93,7 @@ def test_a_type_is_the_agent_of_its_name_or_the_one_that_is_named(client, memory
     path = os.path.join(memory.store.root, "synapse.yaml")
     with open(path, "a", encoding="utf-8") as file:
         file.write("clients:\n  agents: {Explore: scout}\n  project: web\n")
-    memory.store.look(force=True)
+    memory.store.refresh(whole=True)
     client("SessionStart", source="startup")
     client.spawn("a1", "Look at it", "plugin:reviewer")
     client.spawn("a2", "Find it", "Explore")
@@ -370,7 +370,7 @@ def test_a_start_is_divided_over_the_hooks_there_are_and_ends_with_pointers(clie
     client("SessionStart", source="startup")
     path = state.path_of(memory.store.root, "claude-code", "s1")
     context = Context(ClientRuns(memory, state.load(path)))
-    agent, agent_memory = memory.store.agents()["lead"], memory.as_agent("lead")
+    agent, agent_memory = memory.store.agents.all()["lead"], memory.as_agent("lead")
     for cap, parts in ((2_500, 1), (2_500, 2), (1_000, 2), (9_000, 1)):
         made = context.opening(agent, agent_memory, "", cap, (), parts)
         assert all(len(part) <= cap for part in made.parts)

@@ -243,7 +243,7 @@ def test_nothing_that_not_all_may_see_is_in_a_file(project):
             Record.new("entry", "lead", {}, foreign._replace(trust="unverified"))
         )
         tainted = cto.append(f"{SECRET} tainted", "decisions/api", **weighty)
-        memory.store.act("taint", "operator", ids=[tainted.id], reason="poisoned")
+        memory.store.commit.act("taint", "operator", ids=[tainted.id], reason="poisoned")
         for author in ("lead", "cto"):
             memory.as_agent(author).append(
                 f"{SECRET} of {author}", "decisions/x", topic=f"of {author}", **weighty

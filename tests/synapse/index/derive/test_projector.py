@@ -33,7 +33,7 @@ class Told:
 
     def live(self):
         """Return the place of every live entry, with the places of those it disagrees with."""
-        self.store.refresh(look=True)
+        self.store.refresh()
         index = self.store.index
         found = index.current.page(None, Filter(limit=None), self.clock.at)
         seqs = {entry.id: entry.seq for entry in found}
@@ -90,7 +90,7 @@ def test_every_entry_counts_once_in_its_lane(told):
     reader = settled(Agent("r", read=("api/*",)))
     for _ in range(3):
         told.say("a", 60)
-    told.store.refresh(look=True)
+    told.store.refresh()
     names = told.store.index.current.names
     assert names.weights(names.reach(reader), (0, 1, 2)) == (3, 3, 0)
 
@@ -103,7 +103,7 @@ def test_critical_entries_below_blockers_are_counted_by_place_and_author(told):
         ("critical", "api/x"),
     ):
         told.say("a", 60, priority=priority, namespace=place)
-    told.store.refresh(look=True)
+    told.store.refresh()
     current, last = told.store.index.current, told.log.records[-1].at
     assert current.blockers(0) == [("blockers/x", "a", 2)]
     assert current.blockers(last + 1) == []
@@ -188,7 +188,7 @@ def test_what_is_said_of_runs_and_deliveries_begins_at_no_epoch(told):
         ("delivery", {"ids": [entry.id], "state": "acked", "epoch": 2}),
     ):
         told.commit.append(Record.new(kind, "eng", fields))
-    told.store.refresh(look=True)
+    told.store.refresh()
     snap, at = told.store.index.current, [record.at for record in told.log.records]
     common = {"entry": entry.id, "agent": "eng"}
     assert snap.deliveries() == [

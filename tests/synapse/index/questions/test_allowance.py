@@ -23,19 +23,19 @@ class Author:
         self.log = MemoryLog(self.clock)
         self.store = Store(self.log, self.clock)
         self.commit = self.store.commit
-        self.allowances = Allowances()
         self.notes = []
+        self.allowances = Allowances(
+            lambda: self.settings, self.clock, self.store.snapshot, self.note
+        )
 
     def ask(self, body="body", **more):
         """Return what is exceeded by one more entry, which is not written."""
         entry = draft_entry(body, **more).entry
-        return self.allowances.spend(entry, self.settings, self.clock(), self.store.snapshot)
+        return self.allowances.spend(entry, self.clock())
 
     def admit(self, body="body", **more):
         entry = draft_entry(body, **more).entry
-        return self.allowances.admit(
-            entry, self.settings, self.clock(), self.store.snapshot, self.note
-        )
+        return self.allowances.admit(entry)
 
     def note(self, record, once):
         self.notes.append((record.by, record.fields, once))

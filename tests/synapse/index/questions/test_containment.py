@@ -18,7 +18,7 @@ def mem():
 def note(mem, kind, run, **fields):
     mem.store.clock.advance("1s")
     fields = {"run": run, "agent": "eng", "epoch": 1, **fields}
-    mem.store.write(Record.new(kind, "eng", fields))
+    mem.store.commit.append(Record.new(kind, "eng", fields))
 
 
 def begin(mem, run, parent=None):
@@ -89,7 +89,7 @@ def test_a_run_that_begins_as_the_plan_changes_is_told_the_new_one(mem):
     first = plan(mem, "shop")
     second = plan(mem, "shop")
     fields = {"run": "r-1", "agent": "eng", "epoch": 1, "project": "shop", "state": "running"}
-    mem.store.write(Record.new("run", "eng", fields))  # in the same moment
+    mem.store.commit.append(Record.new("run", "eng", fields))  # in the same moment
     assert exposed(mem, first) == ()
     assert exposed(mem, second) == ("r-1",)
 

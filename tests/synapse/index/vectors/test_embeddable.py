@@ -30,7 +30,7 @@ def test_near_entries_are_known_by_the_place_at_which_they_took_effect(mem):
         found = embeddable.among(
             snap,
             sorted(placed.values()),
-            mem.store.agent("eng"),
+            mem.store.agents.get("eng"),
             Filter(limit=None),
             mem.store.clock(),
         )

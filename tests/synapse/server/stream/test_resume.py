@@ -85,7 +85,7 @@ def streamed(site, form, entries, chance, *, proxied, seed=7):
     listener.start()
     try:
         lead, due = site.memory.as_agent("lead"), []
-        site.memory.register(site.memory.store.agent("eng")._replace(read=["*"]))
+        site.memory.register(site.memory.store.agents.get("eng")._replace(read=["*"]))
         for number in range(entries):
             place = PLACES[number % len(PLACES)]
             entry = lead.append(f"entry {number} " + "x" * (number % 500), place)
