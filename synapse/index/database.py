@@ -312,6 +312,8 @@ class Database:
                 # Folding the WAL back syncs twice: at SQLite's own 1,000 pages that is one small
                 # commit in eighty.
                 connection.execute("pragma wal_autocheckpoint = 3000")
+                # Of what a first filling leaves of the WAL, no more than this is kept.
+                connection.execute(f"pragma journal_size_limit = {1 << 20}")
                 self.inode = os.stat(self.path).st_ino
             connection.execute("pragma synchronous = normal")
             connection.execute("pragma temp_store = memory")

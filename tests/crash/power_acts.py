@@ -65,6 +65,28 @@ def append_late(memory, acknowledge):
             journal.sync = sync
 
 
+def append_between(memory, acknowledge):
+    """Another process writes behind each line before that is on the disk, and is answered first."""
+    sync = journal.sync
+
+    def late(fd):
+        journal.sync = sync
+        try:
+            lead = other.as_agent("lead")
+            acknowledge(stored(other, lead.append(f"between {other.store.log.last()}", "api/auth")))
+        finally:
+            journal.sync = late
+        sync(fd)
+
+    with synapse.open(memory.store.root) as other:
+        other.store.log.journal.segment_bytes = 4_000
+        journal.sync = late
+        try:
+            append(memory, acknowledge)
+        finally:
+            journal.sync = sync
+
+
 def append_all(memory, acknowledge):
     me = memory.as_agent("eng")
     for n in range(4):
@@ -385,6 +407,7 @@ def fenced(memory, told, whole):
 ACTS = {
     "append": in_memory(append),
     "append_late": in_memory(append_late),
+    "append_between": in_memory(append_between),
     "append_all": in_memory(append_all, more=keyed),
     "mail": in_memory(mail, more=acked),
     "rulings": in_memory(rulings, more=acts),

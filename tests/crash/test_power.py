@@ -20,6 +20,7 @@ import pytest
 from orchestrator.runs.files.folder import Folder
 from synapse import backup
 from synapse.log import journal, operator_files, progress, redact, unite, vanished
+from synapse.log.journal import Journal
 from synapse.log.mirror import Mirror
 from tests.crash.power import Recorder, files_in, is_recorded
 from tests.crash.power_acts import ACTS
@@ -232,6 +233,20 @@ def test_a_careless_writer_is_found_out(tmp_path, reboot, act, found):
 def test_our_own_writer_with_a_sync_left_out_is_found_out(tmp_path, reboot, monkeypatch, left_out):
     monkeypatch.setattr(journal, left_out, lambda _: None)
     assert survey(tmp_path, ACTS["append"], SHORT, reboot, until="lost")[0]["lost"]
+
+
+@pytest.mark.parametrize("act", ["append", "append_between"])
+def test_a_sync_that_began_before_the_line_is_found_out(tmp_path, reboot, monkeypatch, act):
+    """A writer that takes another one's sync for its own, and did not ask when that began."""
+    write, sync = Journal._write, journal.sync
+
+    def written_late(log, record, place, keeper):
+        sync(log._fd(log.segment))
+        return write(log, record, place, keeper)
+
+    monkeypatch.setattr(Journal, "_write", written_late)
+    monkeypatch.setattr(journal, "sync", nothing)
+    assert survey(tmp_path, ACTS[act], SHORT, reboot, until="lost")[0]["lost"]
 
 
 def nothing(*args):

@@ -12,11 +12,14 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
+from threading import Lock
 
 import pytest
 
 import synapse
+from synapse.log import journal
 from synapse.log.journal import Journal
 from synapse.testing import together
 
@@ -154,6 +157,70 @@ def test_an_acknowledged_line_is_synced_when_writers_share_the_sync(tmp_path, mo
             lambda name=agent.id: write(memory, recorder, name, 20) for agent in memory.agents()
         ]
         assert together(*tasks) == [[], [], [], []]
+
+
+def slow(real):
+    """A disk on which writers meet at their syncs."""
+
+    def call(fd):
+        time.sleep(0.005)
+        real(fd)
+
+    return call
+
+
+def acted_on(tmp_path, monkeypatch):
+    """What of a line was not on the disk yet when others were told of it, when its file got its
+    name, and when its writer was answered: four writers, of whom each follows the log.
+    """
+    monkeypatch.setattr(os, "fdatasync", slow(os.fdatasync))
+    recorder, found = Recorder(monkeypatch), []
+    root = str(tmp_path / "memory")
+
+    def told(records):
+        found.extend(
+            problem
+            for record in records
+            if record.kind == "entry"
+            for problem in recorder.missing(root, record.id)
+        )
+
+    with workspace(root) as memory:
+        place = memory.store.log.mirror.place
+
+        def placed(path, *args, **options):
+            found.extend(recorder.missing(root, Path(path).stem))
+            return place(path, *args, **options)
+
+        monkeypatch.setattr(memory.store.log.mirror, "place", placed)
+        memory.store.commit.followers.insert(0, told)
+        names = [agent.id for agent in memory.agents()]
+        answers = together(*(lambda name=name: write(memory, recorder, name, 8) for name in names))
+    return found, [problem for answer in answers for problem in answer]
+
+
+def test_nobody_is_told_of_a_line_before_it_is_synced(tmp_path, monkeypatch):
+    assert acted_on(tmp_path, monkeypatch) == ([], [])
+
+
+def test_a_writer_that_joins_a_sync_under_way_is_found_out(tmp_path, monkeypatch):
+    """The sync that it waits for may have begun before its line was written."""
+    sync, turn = journal.sync, Lock()
+
+    def joined(fd):
+        if turn.acquire(blocking=False):
+            try:
+                sync(fd)
+            finally:
+                turn.release()
+        else:
+            with turn:
+                return
+
+    monkeypatch.setattr(journal, "sync", joined)
+    told, answered = acted_on(tmp_path, monkeypatch)
+    assert told
+    assert answered
 
 
 def test_every_act_is_synced(tmp_path, monkeypatch):
