@@ -60,6 +60,10 @@ class FilesLog(OperatorFiles):
     ) -> list[tuple[Record, bool]]:
         return self.journal.append(records, place, keeper)
 
+    def sync(self) -> None:
+        """Put what the log holds by now on the disk, whoever wrote it."""
+        self.journal.sync()
+
     def occupied(self, path: str) -> bool:
         """Return whether the tree has something of this name."""
         return os.path.lexists(f"{self.root}/{path}")

@@ -95,6 +95,15 @@ class Journal(JournalReader):
             raise
         return results
 
+    def sync(self) -> None:
+        """Put the lines on the disk that are there by now, whoever wrote them: for who acts on one
+        beyond this machine. A segment that is complete was synced before the next began.
+        """
+        try:
+            sync(self._fd((self._list() or [1])[-1]))
+        except OSError as error:
+            raise StoreError(f"the journal could not be put on the disk: {error}") from error
+
     def finish(self, keeper: Keeper = NOBODY) -> None:
         """Seal what a writer that died left of its line."""
         fd = self._fd((self._list() or [1])[-1])

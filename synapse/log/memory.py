@@ -71,6 +71,9 @@ class MemoryLog:
         self.records.append(placed)
         return placed
 
+    def sync(self) -> None:
+        """Do nothing: there is no disk."""
+
     def occupied(self, path: str) -> bool:
         return False
 

@@ -171,6 +171,7 @@ class Sender:
         """Return the deliveries ready to be sent, where a person trusts the target."""
         target = outbox.target
         trusted = decisions.demand(self.store.root, target.want)
+        self.store.log.sync()  # its writer may be between line and sync
         root = self.store.root
         keys = tuple(signatures.key_of(read_secret(name, root)) for name in target.secrets)
         shipments = []

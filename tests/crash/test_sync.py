@@ -7,6 +7,7 @@ disk, and every name on the way to it?
 """
 
 import itertools
+import json
 import os
 import re
 import shutil
@@ -14,7 +15,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from threading import Lock
+from threading import Event, Lock, Thread, current_thread
 
 import pytest
 
@@ -22,6 +23,9 @@ import synapse
 from synapse.log import journal
 from synapse.log.journal import Journal
 from synapse.testing import together
+from tests.synapse.webhooks.conftest import Running, declare, receiver, root, wait_for
+
+__all__ = ["receiver", "root"]  # fixtures
 
 
 def key(fd):
@@ -221,6 +225,46 @@ def test_a_writer_that_joins_a_sync_under_way_is_found_out(tmp_path, monkeypatch
     told, answered = acted_on(tmp_path, monkeypatch)
     assert told
     assert answered
+
+
+def sent_unsynced(root, receiver, monkeypatch):
+    """What was not on the disk of an entry that a webhook was sent for, whose writer is held up
+    before its sync.
+    """
+    declare(root, receiver.url)
+    recorder, sync, held = Recorder(monkeypatch), journal.sync, Event()
+
+    def write():
+        with synapse.open(str(root)) as other:
+            other.as_agent("eng").append("text", "api/x", priority="important")
+
+    writer = Thread(target=write)
+
+    def late(fd):
+        if current_thread() is writer:
+            held.wait(30)
+        sync(fd)
+
+    monkeypatch.setattr(journal, "sync", late)
+    with synapse.open(str(root)) as memory, Running(memory.store) as running:
+        assert wait_for(lambda: running.sender.outboxes)
+        writer.start()
+        try:
+            assert wait_for(lambda: receiver.taken)
+            (_, body, _) = receiver.taken[0]
+            return recorder.missing(str(root), json.loads(body)["data"]["id"])
+        finally:
+            held.set()
+            writer.join()
+
+
+def test_what_leaves_the_machine_is_on_its_disk(root, receiver, monkeypatch):
+    assert sent_unsynced(root, receiver, monkeypatch) == []
+
+
+def test_a_sender_that_does_not_ask_for_the_sync_is_found_out(root, receiver, monkeypatch):
+    monkeypatch.setattr(Journal, "sync", lambda log: None)
+    assert sent_unsynced(root, receiver, monkeypatch) != []
 
 
 def test_every_act_is_synced(tmp_path, monkeypatch):
