@@ -14,8 +14,9 @@ import shutil
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
-from threading import Event, Lock, Thread, current_thread
+from threading import Event, Thread, current_thread
 
 import pytest
 
@@ -173,58 +174,61 @@ def slow(real):
     return call
 
 
-def acted_on(tmp_path, monkeypatch):
-    """What of a line was not on the disk yet when others were told of it, when its file got its
-    name, and when its writer was answered: four writers, of whom each follows the log.
+def acted_on(memory, recorder, patch, *tasks):
+    """What of a line was not on the disk yet when others were told of it or its file got its name,
+    and when its writer was answered.
     """
-    monkeypatch.setattr(os, "fdatasync", slow(os.fdatasync))
-    recorder, found = Recorder(monkeypatch), []
-    root = str(tmp_path / "memory")
+    found, root, place = [], memory.store.root, memory.store.log.mirror.place
 
     def told(records):
-        found.extend(
-            problem
-            for record in records
-            if record.kind == "entry"
-            for problem in recorder.missing(root, record.id)
-        )
+        for record in records:
+            found.extend(recorder.missing(root, record.id) if record.kind == "entry" else [])
 
-    with workspace(root) as memory:
-        place = memory.store.log.mirror.place
+    def placed(path, *args, **options):
+        found.extend(recorder.missing(root, Path(path).stem))
+        return place(path, *args, **options)
 
-        def placed(path, *args, **options):
-            found.extend(recorder.missing(root, Path(path).stem))
-            return place(path, *args, **options)
-
-        monkeypatch.setattr(memory.store.log.mirror, "place", placed)
-        memory.store.commit.followers.insert(0, told)
-        names = [agent.id for agent in memory.agents()]
-        answers = together(*(lambda name=name: write(memory, recorder, name, 8) for name in names))
+    patch.setattr(memory.store.log.mirror, "place", placed)
+    memory.store.commit.followers.insert(0, told)
+    answers = together(*tasks)
     return found, [problem for answer in answers for problem in answer]
 
 
 def test_nobody_is_told_of_a_line_before_it_is_synced(tmp_path, monkeypatch):
-    assert acted_on(tmp_path, monkeypatch) == ([], [])
+    monkeypatch.setattr(os, "fdatasync", slow(os.fdatasync))
+    recorder = Recorder(monkeypatch)
+    with workspace(tmp_path / "memory") as memory:
+        tasks = [
+            lambda name=agent.id: write(memory, recorder, name, 8) for agent in memory.agents()
+        ]
+        assert acted_on(memory, recorder, monkeypatch, *tasks) == ([], [])
 
 
 def test_a_writer_that_joins_a_sync_under_way_is_found_out(tmp_path, monkeypatch):
-    """The sync that it waits for may have begun before its line was written."""
-    sync, turn = journal.sync, Lock()
+    """The sync that it waits for began before its line was written."""
+    recorder, sync = Recorder(monkeypatch), journal.sync
+    begun, joined, over = Event(), Event(), Event()
 
-    def joined(fd):
-        if turn.acquire(blocking=False):
-            try:
-                sync(fd)
-            finally:
-                turn.release()
-        else:
-            with turn:
-                return
+    def shared(fd):
+        if begun.is_set():
+            joined.set()
+            over.wait(30)
+            return
+        sync(fd)  # what it covers is decided where it begins
+        begun.set()
+        joined.wait(30)
+        over.set()
 
-    monkeypatch.setattr(journal, "sync", joined)
-    told, answered = acted_on(tmp_path, monkeypatch)
-    assert told
-    assert answered
+    def second():
+        begun.wait(30)
+        return write(memory, recorder, "eng-b", 1)
+
+    with workspace(tmp_path / "memory") as memory:
+        monkeypatch.setattr(journal, "sync", shared)
+        first = partial(write, memory, recorder, "eng-a", 1)
+        told, answered = acted_on(memory, recorder, monkeypatch, first, second)
+        assert told
+        assert answered
 
 
 def sent_unsynced(root, receiver, monkeypatch):
