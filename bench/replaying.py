@@ -22,10 +22,10 @@ from typing import Any
 
 import synapse
 from bench.recorded import Observation, Step, split, steps
+from orchestrator.files.changes import OUTSIDE, RECENT
 from orchestrator.plugin.facts import load
 from orchestrator.plugin.facts.event import read_event
 from orchestrator.plugin.hooks.answer import answer, more_path
-from orchestrator.plugin.hooks.changes import OUTSIDE, RECENT
 
 CLIENT = "claude-code"
 NAMED = re.compile(r"^- \S+(?: and \S+)* changed (\S+) (?:just now|[^:\n]* ago)(?:: .*)?$", re.M)

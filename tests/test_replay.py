@@ -7,9 +7,10 @@ import json
 import pytest
 
 from bench import replaying
+from orchestrator.files.changes import Changes
+from orchestrator.files.seen import Seen
 from orchestrator.plugin.hooks import reads
-from orchestrator.plugin.hooks.changes import Changes
-from orchestrator.plugin.sessions.state import Seen, Worker
+from orchestrator.plugin.sessions.state import Worker
 
 ROOT = "/srv/shop"
 OLD, NEW = "def fetch_all(c):\n    pass\n", "def fetch_page(c):\n    pass\n"

@@ -5,8 +5,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
+from orchestrator.files.touch import Edit
 from orchestrator.plugin.facts import ToolFacts
 from synapse.system.pattern import later
 
@@ -14,16 +15,6 @@ PATCH = "*** Begin Patch"  # in a tool's argument, or in a command
 LONGEST = 1 << 18  # characters of a text that are looked at
 _SECTION = later(r"(?m)^\*\*\* (?:Add|Update|Delete) File: (.+)$")
 _HUNK = later(r"(?m)^@@.*\n")
-
-
-class Edit(NamedTuple):
-    """One replacement in a file: the text that goes, None where the whole file is written anew, and
-    the text that comes.
-    """
-
-    path: str
-    old: str | None
-    new: str
 
 
 def read_edits(

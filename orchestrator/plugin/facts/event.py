@@ -11,8 +11,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from orchestrator.files.touch import LONGEST, Edit, Touch, paths_in, shown_in
 from orchestrator.plugin.facts import Facts, ToolFacts
-from orchestrator.plugin.facts.edits import Edit, read_edits
+from orchestrator.plugin.facts.edits import read_edits
 from synapse.system.text import REPLACEMENT, storable
 
 LONGEST_RESULT = 1 << 20  # characters of a tool's result that are looked at
@@ -67,6 +68,18 @@ class Event(NamedTuple):
         texts = (*self.subjects, *self.arguments.values())
         subject = next((text for text in texts if isinstance(text, str) and text), "")
         return f"{self.tool} {subject}".strip() if self.tool else ""
+
+    def touch(self) -> Touch:
+        """Return the event as far as it has to do with files."""
+        values = self.arguments.values()
+        text = "\n".join(value for value in values if isinstance(value, str))[:LONGEST]
+        paths = self.subjects
+        if self.kind == "run":
+            paths = paths_in(text)
+        elif self.kind not in ("read", "edit"):
+            paths = tuple(shown_in(self.prompt))
+        call = self.call or ""
+        return Touch(self.kind, paths, self.edits, text, call, self.cwd, self.failed)
 
 
 class Reply(NamedTuple):

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+from orchestrator.files.changes import Changes
+from orchestrator.files.seen import Seen
 from orchestrator.plugin.facts.event import Event, Reply
 from orchestrator.plugin.hooks.addresses import is_public
-from orchestrator.plugin.hooks.changes import Changes
 from orchestrator.plugin.hooks.context import Context
 from orchestrator.plugin.hooks.reads import beside_read
 from orchestrator.plugin.sessions.runs import ClientRuns
-from orchestrator.plugin.sessions.state import LONGEST, Seen, Worker
+from orchestrator.plugin.sessions.state import LONGEST, Worker
 from orchestrator.plugin.sessions.tasks import tasks_of
 from orchestrator.runs.files.lease import lives
 from orchestrator.runs.intent import ALIKE, similar
@@ -40,7 +41,7 @@ GOT = Shares("10m")  # how long what a fetch or a search gave is kept for others
 class CallChecks:
     """Looks into the memory around the calls of one session's workers."""
 
-    def __init__(self, workers: ClientRuns, context: Context, changes: Changes) -> None:
+    def __init__(self, workers: ClientRuns, context: Context, changes: Changes[Worker]) -> None:
         self.workers, self.context, self.store = workers, context, workers.store
         self.changes = changes
         self.findings = Findings(self.store, workers.root, lambda name: lives(workers.root, name))
@@ -126,7 +127,7 @@ class CallChecks:
         entries: list[Entry] = []
         for subject in event.subjects:
             if event.kind in ("read", "edit"):
-                file = self.changes.locate(subject, event)
+                file = self.changes.locate(subject, event.cwd)
                 entries += self._about_file(worker, file)
             elif event.kind == "fetch" and f"about {subject}" not in worker.told:
                 worker.add("told", [f"about {subject}"])
@@ -148,7 +149,7 @@ class CallChecks:
             is_known = entry.priority == "info" and entry.run == known_run
             if entry.seq <= seen.cursor or (is_known and known_run):
                 continue
-            is_own = entry.seq > worker.forgot and self.changes.is_own(worker, entry.run)
+            is_own = entry.seq > worker.forgot and self.workers.is_own(worker, entry.run)
             if is_named(_text(entry), file) and not is_own:
                 yield entry
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+from orchestrator.files.changes import Changes, path_end
+from orchestrator.files.look import Look, look
+from orchestrator.files.seen import Seen
 from orchestrator.plugin.facts.event import Event
-from orchestrator.plugin.hooks.changes import Changes, path_end
-from orchestrator.plugin.hooks.look import Look, look
-from orchestrator.plugin.sessions.state import Seen, Worker
+from orchestrator.plugin.sessions.state import Worker
 from orchestrator.runs.repeats import age
 
 LISTED = 12  # files that are named when a conversation goes on
@@ -23,7 +24,7 @@ UNCHANGED = (
 )
 
 
-def unchanged_files(changes: Changes, worker: Worker, event: Event, now: int) -> str:
+def unchanged_files(changes: Changes[Worker], worker: Worker, event: Event, now: int) -> str:
     """Return the line for a conversation that goes on: which files it need not read again."""
     listed: list[str] = []
     oldest, named = now, 0
@@ -40,12 +41,12 @@ def unchanged_files(changes: Changes, worker: Worker, event: Event, now: int) ->
     return text
 
 
-def beside_read(changes: Changes, worker: Worker, event: Event, now: int) -> Iterator[str]:
+def beside_read(changes: Changes[Worker], worker: Worker, event: Event, now: int) -> Iterator[str]:
     """Yield for each file of a read that it is as the worker read it before its context was
     emptied.
     """
     for subject in event.subjects if event.kind == "read" else ():
-        file = changes.locate(subject, event)
+        file = changes.locate(subject, event.cwd)
         seen = worker.files.get(file.key, Seen())
         if seen.forgotten and _is_same(seen, look(file.full)):
             path = _shown(file.full, event)
@@ -54,9 +55,9 @@ def beside_read(changes: Changes, worker: Worker, event: Event, now: int) -> Ite
             yield text
 
 
-def note_again(changes: Changes, worker: Worker, event: Event) -> None:
+def note_again(changes: Changes[Worker], worker: Worker, event: Event) -> None:
     """Count what a read gave of files that the worker was told it need not read again."""
-    keys = [changes.locate(path, event).key for path in event.subjects if event.kind == "read"]
+    keys = [changes.locate(path, event.cwd).key for path in event.subjects if event.kind == "read"]
     if any(worker.files.get(key, Seen()).forgotten for key in keys):
         worker.notice("unchanged", "", again=len(event.result))
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
+from orchestrator.files.changes import Changes
 from orchestrator.plugin.facts import Facts
 from orchestrator.plugin.facts.event import NOTHING, Event, Reply
 from orchestrator.plugin.hooks.call_checks import ACTS, CallChecks
-from orchestrator.plugin.hooks.changes import Changes
 from orchestrator.plugin.hooks.context import Context
 from orchestrator.plugin.hooks.reads import note_again, unchanged_files
 from orchestrator.plugin.sessions import spawns, state
@@ -70,7 +70,7 @@ class _Answer:
         self.event_facts = facts.events[event.hook]
         self.workers = ClientRuns(memory, session)
         self.context = Context(self.workers, facts.length)
-        self.changes = Changes(self.workers)
+        self.changes: Changes[Worker] = Changes(self.workers)
         self.checks = CallChecks(self.workers, self.context, self.changes)
         self.second_text = ""
 
@@ -166,7 +166,7 @@ class _Answer:
         worker.acts, worker.busy = 0, True
         worker.turns += 1
         news = self._with_changes(worker, self._news(worker))
-        self.changes.see(worker, self.event)
+        self.changes.see(worker, self.event.touch())
         room = self.event_facts.cap - self.facts.length(news) - 1
         self.workers.note_written(worker)
         recalled = self.context.recalled(worker, self.event.prompt, room)
@@ -189,7 +189,9 @@ class _Answer:
             task = self.event.prompt[: state.LONGEST]
             spawn = {"type": self.event.type or "", "prompt": task, "call": self.event.call or ""}
             self.session.spawns = [*self.session.spawns, spawn][-50:]
-        changed = self.context.render_changes(worker, self.changes.before(worker, self.event))
+        changed = self.context.render_changes(
+            worker, self.changes.before(worker, self.event.touch())
+        )
         reply = self.checks.before(worker, self.event)
         if changed and reply.deny:
             worker.later += [changed]  # beside what is done instead
@@ -206,7 +208,7 @@ class _Answer:
         self.checks.after(worker, self.event)
         worker.acts += self.event.kind in ACTS
         note_again(self.changes, worker, self.event)
-        changed = self.changes.after(worker, self.event)
+        changed = self.changes.after(worker, self.event.touch())
         later, worker.later = worker.later, []
         later += [self.context.render_changes(worker, changed)]
         return Reply(context="\n".join(filter(None, (*later, self._news(worker)))))

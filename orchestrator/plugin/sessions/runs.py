@@ -26,6 +26,7 @@ from synapse.core import Memory
 from synapse.errors import Conflict
 from synapse.index.pages import Filter
 from synapse.model.agents import Agent
+from synapse.model.entry import Entry
 from synapse.privacy.personal import concealed
 
 HOST = os.uname().nodename
@@ -38,9 +39,15 @@ class ClientRuns:
     def __init__(self, memory: Memory, session: ClientSession) -> None:
         self.memory, self.store, self.session = memory, memory.store, session
         self.root = memory.store.root or ""
+        self.folder = os.path.dirname(self.root)
         self.runs = Runs(memory.store)
         self.settings: Clients = clients(dict(memory.store.settings.other))
         self.project = self.settings.project_of(self.root)
+
+    @property
+    def trees(self) -> dict[str, str]:
+        """Return the work trees of the session's files, by their short names."""
+        return self.session.trees
 
     def of(self, event: Event, text: str = "") -> Worker:
         """Return the worker whose event this is. One that is not known begins now: its client may
@@ -94,6 +101,22 @@ class ClientRuns:
         if one is not None and other is not None:
             doubts = self._memory_of(one).access.doubts()
             self._memory_of(other).access.noticed_ids(doubts)
+
+    def is_own(self, worker: Worker, run: str | None) -> bool:
+        """Tell whether a run is the worker's conversation, or one that it began."""
+        if run == worker.run:
+            return True
+        with self.store.snapshot(late=True) as snap:
+            fields = snap.run(run) if run else None
+        if fields is None or fields.get("attached") != self.session.session:
+            return False
+        key = next(key for key, peer in self.session.workers.items() if peer is worker)
+        return key == MAIN or fields.get("conversation") == key
+
+    def note_given(self, worker: Worker, entry: Entry) -> None:
+        """Note that a worker was given the words of an entry."""
+        self.agent_memory(worker).access.noticed([entry])
+        worker.add("seen", [entry.id])
 
     def is_summarised(self, worker: Worker, event: Event) -> bool:
         """Tell whether a main conversation was replaced by a summary since this was last asked."""

@@ -12,8 +12,9 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
+from orchestrator.files.seen import Seen, SeenFiles
 from synapse.errors import StoreBusy, StoreError
 from synapse.privacy.secrets import mask_json
 from synapse.system import plain_files
@@ -23,7 +24,6 @@ T = TypeVar("T")
 FOLDER = os.path.join("runs", ".clients")
 MAIN = ""  # the key of the main conversation; a sub-agent's is the client's id of it
 LONGEST = 4_000  # characters that are remembered of what a conversation was asked
-FILES = 200  # files that are remembered of each worker
 MOST = 400  # ids, keys and calls that are remembered of each worker
 WAIT = 5.0  # seconds for the other hooks of the session, which come one after the other
 DONE = 5  # tasks that are remembered of each worker, with what came of them
@@ -31,40 +31,22 @@ ENDED = 50  # sub-agents at their end that are remembered of a session
 STALE = 7 * 86_400  # seconds after which the file of a session that nobody touched goes
 
 
-class Seen(NamedTuple):
-    """How a conversation last saw a file: its digest, its status on the disk, and when it read or
-    wrote it as it is now, else 0. `forgotten`: its context was emptied since. `watched`: it was
-    read, and no change without an author was told since. `cursor` is the place in the log up
-    to which entries about the file were looked for.
-    """
-
-    digest: str = ""
-    status: str = ""
-    read: int = 0
-    forgotten: bool = False
-    watched: bool = False
-    cursor: int = 0
-
-
-class Worker:
+class Worker(SeenFiles):
     """One conversation of a session, main or a sub-agent's: its run, and what it was given. `due`
     are entries that it is to be told and was not yet; `told` are keys of what it was told once;
     `about` is what it was asked last, `done` what of that is done, each with its entry; `later` are
     texts that the event they were for could not take; `forgot` is the place in the log up to which
     it has forgotten what it wrote; `acts` counts what it did since it last ended a turn; `does` and
-    `said` are its last call and its last message. `files` are those that it has seen, by their
-    keys; `looked` is the place in the log up to which changes of them were looked for. `changes`
-    are the newest ones that it was told of, by file, with their runs; `marks` are the files that
-    its calls may change. `notices` says of each kind of text that it was given how many there were,
-    of how many characters, and how long the files are that it need not read again, and those of
-    them that it did.
+    `said` are its last call and its last message. `notices` says of each kind of text that it was
+    given how many there were, of how many characters, and how long the files are that it need not
+    read again, and those of them that it did.
     """
 
     def __init__(
         self, agent: str, run: str, epoch: int, type: str | None = None, cursor: int = 0
     ) -> None:
+        super().__init__(run, cursor)
         self.agent = agent
-        self.run = run
         self.epoch = epoch
         self.type = type
         self.cursor = cursor
@@ -76,10 +58,6 @@ class Worker:
         self.done: list[list[str]] = []
         self.busy = False  # whether it is in the middle of a turn
         self.later: list[str] = []
-        self.files: dict[str, Seen] = {}
-        self.looked = cursor
-        self.changes: dict[str, list[Any]] = {}
-        self.marks: dict[str, Any] = {}
         self.opened = False  # whether it was given its view
         self.acts = 0
         self.does = ""
@@ -115,29 +93,8 @@ class Worker:
 
     def forget(self, cursor: int) -> None:
         """Forget what it was shown and wrote up to a place in the log: its context was emptied."""
-        self.forgot, self.seen, self.told, self.changes = cursor, [], [], {}
-        self.files = {
-            key: seen._replace(forgotten=seen.read > 0, cursor=0)
-            for key, seen in self.files.items()
-        }
-
-    def note_change(self, file: str, place: int, run: str) -> None:
-        """Remember up to which change of a file this worker was told, and whose that is."""
-        self.changes.pop(file, None)
-        self.changes[file] = [place, run]
-        for old in list(self.changes)[:-FILES]:
-            del self.changes[old]
-
-    def see(self, key: str, digest: str, status: str, read: int = 0) -> None:
-        """Remember how a file looks now, and when it was read if it was; of all the newest."""
-        seen = self.files.pop(key, Seen())
-        if not read and seen.digest == digest:
-            self.files[key] = seen._replace(status=status)
-        else:
-            watched = read > 0 or seen.watched
-            self.files[key] = Seen(digest, status, read, False, watched, seen.cursor)
-        for old in list(self.files)[:-FILES]:
-            del self.files[old]
+        self.forgot, self.seen, self.told = cursor, [], []
+        self.forget_files()
 
 
 class ClientSession:

@@ -2,8 +2,8 @@
 
 import pytest
 
+from orchestrator.files.touch import Edit
 from orchestrator.plugin.facts import load
-from orchestrator.plugin.facts.edits import Edit
 from orchestrator.plugin.facts.event import read_event
 
 PATCH = """*** Begin Patch

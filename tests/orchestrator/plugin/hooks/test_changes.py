@@ -8,10 +8,12 @@ import re
 
 import pytest
 
+from orchestrator.files.changes import OUTSIDE, Changes
+from orchestrator.files.seen import FILES, Seen
 from orchestrator.plugin.facts import load
 from orchestrator.plugin.hooks.answer import answer
-from orchestrator.plugin.hooks.changes import OUTSIDE, Changes
 from orchestrator.plugin.sessions import state
+from orchestrator.plugin.sessions.runs import ClientRuns
 from synapse.model.records import Record
 from synapse.system.tree_file import TreeFile, locate
 from tests.orchestrator.plugin.conftest import Client, context, denied
@@ -581,7 +583,7 @@ ERRORS = {
     "it is told again": ("note_change", forget_the_place),
     "how a file looked is forgotten": (
         "see",
-        lambda worker, key, *_: worker.files.update({key: state.Seen()}),
+        lambda worker, key, *_: worker.files.update({key: Seen()}),
     ),
 }
 
@@ -594,30 +596,35 @@ def test_the_account_finds_a_worker_that_errs(memory, monkeypatch, error):
 
 POLICIES = {
     "a path from the current folder": (
+        Changes,
         "locate",
-        lambda self, path, event: TreeFile("", os.path.relpath(path, event.cwd)),
+        lambda self, path, folder: TreeFile("", os.path.relpath(path, folder)),
     ),
-    "the name alone": ("locate", lambda self, path, event: TreeFile("", os.path.basename(path))),
-    "its own are told": ("is_own", lambda self, worker, run: False),
-    "nobody is told": ("news", lambda self, worker, *_: []),
-    "what nobody edited is not told": ("_outside", lambda self, *_: []),
-    "what another edited is nobody's": ("_tell", lambda self, worker, candidates: []),
+    "the name alone": (
+        Changes,
+        "locate",
+        lambda self, path, folder: TreeFile("", os.path.basename(path)),
+    ),
+    "its own are told": (ClientRuns, "is_own", lambda self, worker, run: False),
+    "nobody is told": (Changes, "news", lambda self, worker, *_: []),
+    "what nobody edited is not told": (Changes, "_outside", lambda self, *_: []),
+    "what another edited is nobody's": (Changes, "_tell", lambda self, worker, candidates: []),
 }
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_the_account_finds_a_policy_that_errs(memory, monkeypatch, policy):
-    monkeypatch.setattr(Changes, *POLICIES[policy])
+    monkeypatch.setattr(*POLICIES[policy])
     assert any(play(memory, seed)[1] for seed in range(2))
 
 
 def test_what_is_kept_of_files_stays_small(sessions, memory):
     a, _ = sessions
-    for n in range(state.FILES + 30):
+    for n in range(FILES + 30):
         put(a.path(f"many/f{n}.py"), "x = 1\n")
         a.read(f"many/f{n}.py")
     kept = state.load(state.path_of(memory.store.root, "claude-code", "a"))
-    assert len(kept.workers[""].files) == state.FILES
+    assert len(kept.workers[""].files) == FILES
     assert kept.workers[""].marks == {}
 
 

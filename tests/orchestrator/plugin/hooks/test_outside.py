@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from orchestrator.plugin.hooks.changes import LISTED, OUTSIDE, SETTLED
+from orchestrator.files.changes import LISTED, OUTSIDE, SETTLED
 from tests.orchestrator.plugin.hooks.test_changes import RENAMED, Session, put, sessions, text
 
 __all__ = ["sessions"]

@@ -4,8 +4,8 @@ unchanged, when it goes on and beside its next read.
 
 import os
 
+from orchestrator.files.changes import OUTSIDE
 from orchestrator.plugin.facts import load
-from orchestrator.plugin.hooks.changes import OUTSIDE
 from orchestrator.plugin.hooks.reads import LISTED
 from orchestrator.plugin.sessions import state
 from orchestrator.runs.records import Runs

@@ -2,30 +2,34 @@
 read or edited the file before is told of it, once.
 
 A conversation remembers the files that it had to do with, by their identity, and how each looked
-when it last saw it. What it is told stands quoted, as all text of others. Called by `respond`.
+when it last saw it (`seen`). What it is told stands quoted, as all text of others. The one policy,
+for the sessions of clients and for runs with tools of their own; knows nothing of either. Called by
+the hooks of clients and by `sharing`.
 """
 
 from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
-from orchestrator.plugin.facts.event import Event
-from orchestrator.plugin.hooks.diff import Diff, is_compound, names_in, of_edit
-from orchestrator.plugin.hooks.look import Look, has_changed, look
-from orchestrator.plugin.sessions.runs import ClientRuns
-from orchestrator.plugin.sessions.state import MAIN, Worker
+from orchestrator.files.diff import Diff, names_in, of_edit
+from orchestrator.files.look import Look, has_changed, look
+from orchestrator.files.seen import SeenFiles
+from orchestrator.files.touch import Touch
 from orchestrator.runs import changes
 from orchestrator.runs.changes import Change
 from orchestrator.runs.repeats import age
+from synapse.agent_memory import AgentMemory
 from synapse.errors import SynapseError
 from synapse.index.full_text.search import holding
 from synapse.model import namespace as ns
+from synapse.model.agents import Agent
 from synapse.model.entry import SECOND, Entry
 from synapse.privacy.secrets import mask
+from synapse.store import Store
 from synapse.system.pattern import later
 from synapse.system.quoting import escaped, inline, prefixed
 from synapse.system.tree_file import TreeFile, is_named, locate
@@ -46,38 +50,64 @@ _MINUTE = 60 * SECOND
 RECENT = 15 * _MINUTE
 # how long it is told to who uses a name that is gone
 REMEMBERED = 24 * 60 * _MINUTE
-LONGEST_COMMAND = 10_000  # characters that are looked at
-NAMED = 12  # words of a command that are looked up as files
 MARKS = 20  # calls at work that are remembered
-_SHOWN = later(r"(?:^|(?<=\s))@([\w@+~./-]+)")  # a file that the client adds to a prompt
-_WORD = later(r"[\w@+~./-]+")
-_GREP = later(r"\s*(?:git\s+grep|[efz]?grep|rg|ag|ack)\b")
 _STATEMENT = later(r"\n+|(?<=[.!?;])\s+")
 _SWAP = later(r"s([/|#,])\W*([A-Za-z_$][\w$]*)\W*\1\W*([A-Za-z_$][\w$]*)\W*\1")
 # files whose text is not repeated
 _KEPT_BACK = later(r"(?:\A|/)\.env|\.(?:pem|key|p12|pfx)\Z|(?:\A|/)id_[a-z0-9]+\Z")
 
 
-class Changes:
-    """Records the edits of one session's workers, and tells them of those of others."""
+W = TypeVar("W", bound=SeenFiles)
+W_contra = TypeVar("W_contra", bound=SeenFiles, contravariant=True)
 
-    def __init__(self, workers: ClientRuns) -> None:
+
+class Conversations(Protocol[W_contra]):
+    """The conversations of a session or a supervisor. `folder` is that of their project; `trees`
+    are the work trees of their files, by their short names.
+    """
+
+    store: Store
+    folder: str
+
+    @property
+    def trees(self) -> MutableMapping[str, str]: ...
+
+    def reader(self, worker: W_contra) -> Agent:
+        """Return the agent of a conversation as it reads in its run."""
+
+    def agent_memory(self, worker: W_contra) -> AgentMemory:
+        """Return the memory as that agent has it."""
+
+    def is_own(self, worker: W_contra, run: str | None) -> bool:
+        """Tell whether a run is this conversation, or one that it began."""
+
+    def pass_doubts(self, source: str, to: str) -> None:
+        """Limit a run by what limits another one, whose words it was told."""
+
+    def note_given(self, worker: W_contra, entry: Entry) -> None:
+        """Note that a conversation was given the words of an entry."""
+
+
+class Changes(Generic[W]):
+    """Records the edits of conversations, and tells them of those of others."""
+
+    def __init__(self, workers: Conversations[W]) -> None:
         self.workers, self.store = workers, workers.store
-        self.project = os.path.dirname(workers.root)
+        self.project = workers.folder
 
-    def locate(self, path: str, event: Event) -> TreeFile:
-        """Return the file that a path of an event means."""
-        file = locate(path, event.cwd or self.project, self.project)
-        self.workers.session.trees[file.tree_id] = file.tree
+    def locate(self, path: str, folder: str) -> TreeFile:
+        """Return the file that a path means in a current folder."""
+        file = locate(path, folder or self.project, self.project)
+        self.workers.trees[file.tree_id] = file.tree
         return file
 
     # -- what is told ------------------------------------------------------------------------------
 
-    def news(self, worker: Worker, ended: Event | None = None) -> list[Block]:
+    def news(self, worker: W, ended: Touch | None = None) -> list[Block]:
         """Return what was changed in files that the worker has seen, since it was last told.
         `ended` is the call that has just ended.
         """
-        own = self.settle(worker, ended and (ended.call or ""))
+        own = self.settle(worker, ended and ended.call)
         trees = {key.partition(" ")[0] for key in worker.files}
         with self.store.snapshot() as snap:
             cursor = snap.cursor
@@ -97,7 +127,7 @@ class Changes:
         settled = 0.0 if ended and ended.kind == "run" else SETTLED
         return blocks + _listed(OUTSIDE, self._outside(worker, known, settled))
 
-    def _outside(self, worker: Worker, known: Mapping[str, str], settled: float) -> list[str]:
+    def _outside(self, worker: W, known: Mapping[str, str], settled: float) -> list[str]:
         """Return the files that are not as the worker read them, by none of the changes that are
         `known`: a person's, or those of a program that named no file. What was written less than
         `settled` seconds ago waits: its record may be on the way.
@@ -113,23 +143,23 @@ class Changes:
                     paths.append(f"{key.partition(' ')[2]}{'' if found.digest else ' (gone)'}")
         return paths[::-1]
 
-    def before(self, worker: Worker, event: Event) -> list[Block]:
+    def before(self, worker: W, touch: Touch) -> list[Block]:
         """Return what a worker has to know before a call, and note how the call finds the files."""
         blocks = self.news(worker)
-        blocks += self._tell(worker, [*self._touched(worker, event)])
-        self._mark(worker, event)
+        blocks += self._tell(worker, [*self._touched(worker, touch)])
+        self._mark(worker, touch)
         return blocks
 
-    def _touched(self, worker: Worker, event: Event) -> Iterator[Change]:
+    def _touched(self, worker: W, touch: Touch) -> Iterator[Change]:
         """Yield the changes of others that a call touches: of a file that it edits and that the
         worker has not seen, and those that took away a name which the call uses.
         """
-        now, names = self.store.clock(), _used_names(event)
-        files = [file for _, file in self._files(event)] if event.kind == "edit" else []
+        now, names = self.store.clock(), touch.used_names()
+        files = [file for _, file in self._files(touch)] if touch.kind == "edit" else []
         keys = {file.key for file in files} - set(worker.files)
         if not names and not keys:
             return
-        trees = {file.tree_id for file in (*files, self.locate(".", event))}
+        trees = {file.tree_id for file in (*files, self.locate(".", touch.folder))}
         with self.store.snapshot() as snap:
             candidates = [
                 change
@@ -145,7 +175,7 @@ class Changes:
         """Tell whether the changed file is still without one of these names."""
         return bool(names and names - names_in(look(self.file_of(change.file).full).text))
 
-    def _tell(self, worker: Worker, candidates: Sequence[Change]) -> list[Block]:
+    def _tell(self, worker: W, candidates: Sequence[Change]) -> list[Block]:
         """Return the changes as text, those of one file together, without what the worker knows."""
         by_file = defaultdict[str, list[Change]](list)
         for change in candidates:
@@ -169,33 +199,21 @@ class Changes:
                 self.workers.pass_doubts(run, worker.run)
         return blocks + _listed(ALSO, [change.path for change in unlisted])
 
-    def _is_news(self, worker: Worker, change: Change) -> bool:
+    def _is_news(self, worker: W, change: Change) -> bool:
         """Tell whether a change is for the worker to know: another conversation made it, none that
         the worker began, and it may read of that project.
         """
         reader = self.workers.reader(worker)
         if not ns.matches_any(reader.reads, f"status/{change.project}"):
             return False
-        return not self.is_own(worker, change.run)
-
-    def is_own(self, worker: Worker, run: str | None) -> bool:
-        """Tell whether a run is the worker's conversation, or one that it began."""
-        if run == worker.run:
-            return True
-        with self.store.snapshot(late=True) as snap:
-            fields = snap.run(run) if run else None
-        session = self.workers.session
-        if fields is None or fields.get("attached") != session.session:
-            return False
-        key = next(key for key, peer in session.workers.items() if peer is worker)
-        return key == MAIN or fields.get("conversation") == key
+        return not self.workers.is_own(worker, change.run)
 
     def file_of(self, key: str) -> TreeFile:
         """Return the file that a key stands for."""
         tree, _, path = key.partition(" ")
-        return TreeFile(self.workers.session.trees.get(tree, ""), path)
+        return TreeFile(self.workers.trees.get(tree, ""), path)
 
-    def _block(self, worker: Worker, changed: Sequence[Change], present: set[str]) -> Block:
+    def _block(self, worker: W, changed: Sequence[Change], present: set[str]) -> Block:
         """Return what is told of the changes of one file, the last of them by its words."""
         last = changed[-1]
         renamed = {old: new for change in changed for old, new in change.renamed}
@@ -213,7 +231,7 @@ class Changes:
         body = prefixed(escaped(text), BODY) if text else ""
         return Block(f"- {head}{facts_text}\n{body}", WHOLE)
 
-    def _words(self, worker: Worker, change: Change) -> str:
+    def _words(self, worker: W, change: Change) -> str:
         """Return what the author of a change says of the file, and where; nothing where it does
         not.
         """
@@ -227,54 +245,53 @@ class Changes:
             if not is_author or entry.trust == "unverified":
                 continue
             if text := _statement(entry, file):
-                self.workers.agent_memory(worker).access.noticed([entry])
-                worker.add("seen", [entry.id])
+                self.workers.note_given(worker, entry)
                 return f"{text} ({entry.id})"
         return ""
 
     # -- what is recorded --------------------------------------------------------------------------
 
-    def _mark(self, worker: Worker, event: Event) -> None:
+    def _mark(self, worker: W, touch: Touch) -> None:
         """Note how a call finds the files that it may change."""
-        if event.kind not in ("edit", "run"):
+        if touch.kind not in ("edit", "run"):
             return
         marks: dict[str, Any] = {}
-        for path, file in self._files(event):
+        for path, file in self._files(touch):
             found = look(file.full)
-            edits = [edit for edit in event.edits if edit.path == path]
+            edits = [edit for edit in touch.edits if edit.path == path]
             diffs = [of_edit(found.text, edit.old, edit.new) for edit in edits]
-            if event.kind == "run":
-                diffs = diffs or [_of_command(_command(event), found.text)]
+            if touch.kind == "run":
+                diffs = diffs or [_of_command(touch.text, found.text)]
             mark = {"digest": found.digest, "looked": worker.looked, "diffs": diffs}
-            marks[file.key] = mark | {"run": event.kind == "run"}
+            marks[file.key] = mark | {"run": touch.kind == "run"}
             if file.key not in worker.files:
                 worker.see(file.key, found.digest, found.status)
-        worker.marks[event.call or ""] = marks
+        worker.marks[touch.call] = marks
         for call in list(worker.marks)[:-MARKS]:
             del worker.marks[call]
 
-    def after(self, worker: Worker, event: Event) -> list[Block]:
+    def after(self, worker: W, touch: Touch) -> list[Block]:
         """Record what a call changed, note what the worker has seen, and return what others changed
         meanwhile.
         """
-        if event.kind == "read":
-            self.see(worker, event)  # it has what others changed until now
-        blocks = self.news(worker, event)
-        worker.marks.pop(event.call or "", None)
+        if touch.kind == "read":
+            self.see(worker, touch)  # it has what others changed until now
+        blocks = self.news(worker, touch)
+        worker.marks.pop(touch.call, None)
         return blocks
 
-    def see(self, worker: Worker, event: Event, changed: Collection[str] = ()) -> None:
-        """Note how the files look that an event shows a worker. It knows the text of those that it
-        read, and that its edit `changed`. A call that failed gave it none.
+    def see(self, worker: W, touch: Touch, changed: Collection[str] = ()) -> None:
+        """Note how the files look that a call or a prompt names. The worker knows the text of those
+        that it read, and that its edit `changed`. A call that failed gave it none.
         """
-        has_read = event.kind == "read" and not event.failed
-        for _, file in self._files(event):
+        has_read = touch.kind == "read" and not touch.failed
+        for _, file in self._files(touch):
             found = look(file.full)
-            is_read = has_read or (event.kind == "edit" and file.key in changed)
+            is_read = has_read or (touch.kind == "edit" and file.key in changed)
             read = self.store.clock() if is_read and found.digest else 0
             worker.see(file.key, found.digest, found.status, read)
 
-    def settle(self, worker: Worker, ended: str | None = None) -> dict[str, Look]:
+    def settle(self, worker: W, ended: str | None = None) -> dict[str, Look]:
         """Record what the worker's calls changed, and return how these files look now. Not every
         client says when a call has ended: one whose file has changed is over, unless somebody else
         changed it.
@@ -295,8 +312,8 @@ class Changes:
                 self._record(worker, call, file, _sum(mark["diffs"], found.text), found.digest)
         return looks
 
-    def finish(self, worker: Worker) -> int:
-        """Record what calls changed whose end no event told, at the end of a turn; return how many
+    def finish(self, worker: W) -> int:
+        """Record what calls changed whose end nobody told, at the end of a turn; return how many
         files that were.
         """
         looks = self.settle(worker)
@@ -313,7 +330,7 @@ class Changes:
             candidates = [*changes.since(snap, file.tree_id, mark["looked"])]
         return any((change.file, change.sha) == (file.key, digest) for change in candidates)
 
-    def _record(self, worker: Worker, call: str, file: TreeFile, diff: Diff, digest: str) -> None:
+    def _record(self, worker: W, call: str, file: TreeFile, diff: Diff, digest: str) -> None:
         writer = self.workers.agent_memory(worker).writer
         if _KEPT_BACK.search(file.path):
             diff = Diff()
@@ -322,19 +339,11 @@ class Changes:
         with suppress(SynapseError):  # the edit is made, whoever hears of it
             changes.write(writer, file, once, **fields)
 
-    def _files(self, event: Event) -> Iterator[tuple[str, TreeFile]]:
-        """Yield the files that a call reads, edits or names in its command, or that a prompt shows,
-        by their paths.
-        """
-        paths: Iterable[str] = _SHOWN.findall(event.prompt[:LONGEST_COMMAND])
-        if event.kind in ("read", "edit"):
-            paths = event.subjects
-        elif event.kind == "run":
-            tokens = dict.fromkeys(_WORD.findall(_command(event)))
-            paths = [token for token in tokens if "." in token or "/" in token][:NAMED]
-        for path in paths:
-            file = self.locate(path, event)
-            if event.kind == "edit" or os.path.isfile(file.full):
+    def _files(self, touch: Touch) -> Iterator[tuple[str, TreeFile]]:
+        """Yield the files that a call or a prompt names, by their paths."""
+        for path in touch.paths:
+            file = self.locate(path, touch.folder)
+            if touch.kind == "edit" or os.path.isfile(file.full):
                 yield path, file
 
 
@@ -353,29 +362,6 @@ def _sum(diffs: Sequence[Sequence[Any]], text: str) -> Diff:
     missing = [name for names in removed for name in names if name not in present]
     pairs = [(old, new) for names in renamed for old, new in names if old in missing]
     return Diff(next(filter(None, heads), ""), tuple(missing), tuple(pairs))
-
-
-def _command(event: Event) -> str:
-    """Return the command that a call runs, or the pattern that it looks for."""
-    values = event.arguments.values()
-    text = "\n".join(value for value in values if isinstance(value, str))
-    return text[:LONGEST_COMMAND]
-
-
-def _used_names(event: Event) -> set[str]:
-    """Return the names that a call uses: that it looks for, that its command has, or that it adds
-    to a file. Only what is looked for may be one plain word, which means something else elsewhere.
-    """
-    if event.kind in ("run", "grep") and not event.edits:
-        command = _command(event)
-        names = names_in(command)
-        if event.kind == "grep" or _GREP.match(command):
-            return names
-    else:
-        names = set[str]()
-        for edit in event.edits:
-            names |= names_in(edit.new) - names_in(edit.old or "")
-    return set(filter(is_compound, names))
 
 
 def _statement(entry: Entry, file: TreeFile) -> str:

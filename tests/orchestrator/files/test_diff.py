@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.plugin.hooks.diff import LENGTH, LINES, NAMES, compare, of_edit
+from orchestrator.files.diff import LENGTH, LINES, NAMES, compare, of_edit
 
 
 @pytest.mark.parametrize(
