@@ -32,6 +32,7 @@ from orchestrator.sessions.memory_thread import MemoryThread
 from orchestrator.sessions.session import Session
 from orchestrator.sessions.wake import LOOK_EVERY, Listener, News, soon
 from orchestrator.sharing.calls import Sharing
+from orchestrator.sharing.changed_files import ChangedFiles
 from orchestrator.sharing.handlers import ToolContext, handlers_of
 from orchestrator.spend.limits import LimitReached, Limits
 from orchestrator.tools.functions import UserTool, tools_of
@@ -124,6 +125,7 @@ class Supervisor:
             self.memory_thread.close(self._close_memory)
             raise
         self.sharing = Sharing(self.memory_thread, self.run_store, self.sessions)
+        self.changed_files = ChangedFiles(self.run_store, self.sessions)
 
     @property
     def engines(self) -> dict[str, Engine]:
@@ -375,10 +377,16 @@ class Supervisor:
         )
         about = parts.folder, parts.config, parts.recorded
         session = Session(run, engine, *about, self.run_store.memory.store.clock, self.events)
+        self.changed_files.add(session)
         handlers: dict[str, Handler] = {}
         if engine.takes_tools:
             context = ToolContext(
-                session, parts.agent_memory, self.sharing, self.start, self._gather
+                session,
+                parts.agent_memory,
+                self.sharing,
+                self.changed_files,
+                self.start,
+                self._gather,
             )
             tools = [*self.user_tools, *self.server_tools]
             handlers = handlers_of(context, tools, parts.tools)
@@ -394,6 +402,7 @@ class Supervisor:
             self.memory_thread,
             self.sessions,
             self._hear,
+            self.changed_files.text,
             unread_results,
         )
         return session, turns

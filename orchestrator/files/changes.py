@@ -140,6 +140,7 @@ class Changes(Generic[W]):
                 worker.see(key, found.digest, found.status)
                 if found.digest not in (seen.digest, known.get(key)):
                     worker.files[key] = worker.files[key]._replace(watched=False)
+                    worker.note_notice(key)
                     paths.append(f"{key.partition(' ')[2]}{'' if found.digest else ' (gone)'}")
         return paths[::-1]
 
@@ -155,11 +156,12 @@ class Changes(Generic[W]):
         worker has not seen, and those that took away a name which the call uses.
         """
         now, names = self.store.clock(), touch.used_names()
-        files = [file for _, file in self._files(touch)] if touch.kind == "edit" else []
+        files = [file for _, file in self.named(touch)] if touch.kind == "edit" else []
         keys = {file.key for file in files} - set(worker.files)
         if not names and not keys:
             return
-        trees = {file.tree_id for file in (*files, self.locate(".", touch.folder))}
+        beside = self.locate("_", touch.folder)  # any file of the folder: that may be a tree's top
+        trees = {file.tree_id for file in (*files, beside)}
         with self.store.snapshot() as snap:
             candidates = [
                 change
@@ -168,7 +170,10 @@ class Changes(Generic[W]):
             ]
         for change in candidates:
             is_edited = change.file in keys and change.at >= now - RECENT
-            if is_edited or self._is_missing(change, names.intersection(change.removed)):
+            # who has the new name beside it knows
+            replaced = {old for old, new in change.renamed if new in names}
+            used = names.intersection(change.removed) - replaced
+            if is_edited or self._is_missing(change, used):
                 yield change
 
     def _is_missing(self, change: Change, names: set[str]) -> bool:
@@ -191,6 +196,7 @@ class Changes(Generic[W]):
                 if worker.files[last.file].digest == found.digest:
                     continue  # it is as the worker saw it
                 worker.see(last.file, found.digest, found.status)
+            worker.note_notice(last.file)
             if len(blocks) == AT_ONCE:
                 unlisted.append(last)
                 continue
@@ -256,13 +262,14 @@ class Changes(Generic[W]):
         if touch.kind not in ("edit", "run"):
             return
         marks: dict[str, Any] = {}
-        for path, file in self._files(touch):
+        for path, file in self.named(touch):
             found = look(file.full)
             edits = [edit for edit in touch.edits if edit.path == path]
             diffs = [of_edit(found.text, edit.old, edit.new) for edit in edits]
             if touch.kind == "run":
                 diffs = diffs or [_of_command(touch.text, found.text)]
             mark = {"digest": found.digest, "looked": worker.looked, "diffs": diffs}
+            mark |= {"text": found.text} if touch.keep else {}
             marks[file.key] = mark | {"run": touch.kind == "run"}
             if file.key not in worker.files:
                 worker.see(file.key, found.digest, found.status)
@@ -285,7 +292,7 @@ class Changes(Generic[W]):
         that it read, and that its edit `changed`. A call that failed gave it none.
         """
         has_read = touch.kind == "read" and not touch.failed
-        for _, file in self._files(touch):
+        for _, file in self.named(touch):
             found = look(file.full)
             is_read = has_read or (touch.kind == "edit" and file.key in changed)
             read = self.store.clock() if is_read and found.digest else 0
@@ -309,7 +316,7 @@ class Changes(Generic[W]):
                     continue
                 del marks[key]
                 looks[key] = found
-                self._record(worker, call, file, _sum(mark["diffs"], found.text), found.digest)
+                self._record(worker, call, file, _diff(mark, found.text), found.digest)
         return looks
 
     def finish(self, worker: W) -> int:
@@ -339,7 +346,7 @@ class Changes(Generic[W]):
         with suppress(SynapseError):  # the edit is made, whoever hears of it
             changes.write(writer, file, once, **fields)
 
-    def _files(self, touch: Touch) -> Iterator[tuple[str, TreeFile]]:
+    def named(self, touch: Touch) -> Iterator[tuple[str, TreeFile]]:
         """Yield the files that a call or a prompt names, by their paths."""
         for path in touch.paths:
             file = self.locate(path, touch.folder)
@@ -355,8 +362,11 @@ def _of_command(command: str, text: str) -> Diff:
     return Diff(f"$ {line[:WORDS]}", tuple(sorted(names)), tuple(swaps))
 
 
-def _sum(diffs: Sequence[Sequence[Any]], text: str) -> Diff:
+def _diff(mark: Mapping[str, Any], text: str) -> Diff:
     """Return the changes of one call as one, in a file whose text is this now."""
+    if "text" in mark:
+        return of_edit(mark["text"], None, text)
+    diffs: Sequence[Sequence[Any]] = mark["diffs"]
     present = names_in(text)
     heads, removed, renamed = zip(*diffs, strict=True) if diffs else ((), (), ())
     missing = [name for names in removed for name in names if name not in present]

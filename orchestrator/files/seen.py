@@ -6,7 +6,11 @@ Whoever keeps a conversation keeps this of it: a client's session in its file, a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
+
+from orchestrator.files.look import Look
+from synapse.view.block import Block
 
 FILES = 200  # files that are remembered of each conversation
 
@@ -55,6 +59,9 @@ class SeenFiles:
         for old in list(self.changes)[:-FILES]:
             del self.changes[old]
 
+    def note_notice(self, file: str) -> None:
+        """Note that a text tells of a change of a file."""
+
     def see(self, key: str, digest: str, status: str, read: int = 0) -> None:
         """Remember how a file looks now, and when it was read if it was; of all the newest."""
         seen = self.files.pop(key, Seen())
@@ -65,3 +72,43 @@ class SeenFiles:
             self.files[key] = Seen(digest, status, read, False, watched, seen.cursor)
         for old in list(self.files)[:-FILES]:
             del self.files[old]
+
+
+class RunFiles(SeenFiles):
+    """What a run with tools of its own knows of files, as its steps have recorded it. `untold` are
+    the texts of changes that it is to be told, `unread` the files of those that it was told since
+    its last turn, `given` the entries whose words stand in them; `looks` are the files that its
+    calls are reading, as they were before.
+    """
+
+    def __init__(self, run: str, cursor: int, recorded: Mapping[str, Any]) -> None:
+        super().__init__(run, max(cursor, recorded.get("looked", 0)))
+        for key, (digest, watched) in recorded.get("seen", {}).items():
+            self.files[key] = Seen(digest, watched=watched)
+        self.changes = dict(recorded.get("told", {}))
+        self.untold: list[Block] = []
+        self.unread: set[str] = set()
+        self.given: list[str] = []
+        self.looks: dict[str, dict[str, Look]] = {}
+        self._unrecorded: dict[str, None] = {}
+
+    def note_change(self, file: str, place: int, run: str) -> None:
+        super().note_change(file, place, run)
+        self._unrecorded[file] = None
+
+    def note_notice(self, file: str) -> None:
+        self.unread.add(file)
+
+    def see(self, key: str, digest: str, status: str, read: int = 0) -> None:
+        super().see(key, digest, status, read)
+        self._unrecorded[key] = None
+
+    def take_unrecorded(self) -> dict[str, Any]:
+        """Return what it has come to know since this was last asked, for the run's next step."""
+        keys, self._unrecorded = self._unrecorded, {}
+        files = {key: self.files[key] for key in keys if key in self.files}
+        return {
+            "looked": self.looked,
+            "seen": {key: [file.digest, file.watched] for key, file in files.items()},
+            "told": {key: self.changes[key] for key in keys if key in self.changes},
+        }

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from orchestrator.engines.protocol import Engine
+from orchestrator.files.seen import RunFiles
 from orchestrator.runs.files import steps
 from orchestrator.runs.files.folder import STEPS, TIMES, Folder
 from orchestrator.runs.records import Run
@@ -68,6 +69,7 @@ class Session:
             if step.kind == "message" and ids:
                 self.rendered.append((len(self._builder.turns), list(ids)))
         self.conversation = self._builder.conversation()
+        self.files = RunFiles(run.id, self.first["cursor"], self.conversation.files)
         self.seen = {
             *self.first["ids"],
             *self.conversation.rendered,

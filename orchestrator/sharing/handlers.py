@@ -15,6 +15,7 @@ from orchestrator.runs.task import Result, Task
 from orchestrator.sessions.config import Handler, ToolResult
 from orchestrator.sessions.session import Session
 from orchestrator.sharing.calls import Sharing, looks
+from orchestrator.sharing.changed_files import ChangedFiles
 from orchestrator.spend.limits import LimitReached, for_a_model
 from orchestrator.spend.segments import COORDINATORS
 from orchestrator.tools import schema
@@ -22,6 +23,7 @@ from orchestrator.tools.calls import shared
 from orchestrator.tools.functions import SPAWN, WAIT, ToolFailed, UserTool, carry_out
 from synapse import tools as memory_tools
 from synapse.agent_memory import AgentMemory
+from synapse.errors import SynapseError
 
 OnMemory = Callable[..., Awaitable[Any]]
 
@@ -43,6 +45,7 @@ class ToolContext(NamedTuple):
     session: Session
     agent_memory: AgentMemory
     sharing: Sharing
+    files: ChangedFiles
     start: Callable[..., Awaitable[Run]]
     gather: Callable[[Session, list[str]], Awaitable[Gathered]]
 
@@ -55,7 +58,7 @@ def handlers_of(
     run = context.session.run
     handlers = {}
     for user_tool in _tools_of_run(run, tools, agent_memory):
-        handler = user_handler(user_tool, context)
+        handler = _with_files(user_handler(user_tool, context), context)
         handlers[user_tool.tool.name] = _with_entries(handler, context)
     for tool in memory:
         handlers[tool.name] = memory_handler(tool, agent_memory, on_memory)
@@ -120,6 +123,30 @@ def user_handler(tool: UserTool, context: ToolContext) -> Handler:
         return await context.sharing.call(session, context.agent_memory, tool, call, once)
 
     return Handler(tool.tool, call, tool.idempotent or tool.shares is not None)
+
+
+def _with_files(handler: Handler, context: ToolContext) -> Handler:
+    """Return the handler, which now holds a call on a file that others changed meanwhile, and notes
+    what a call shows and changes of files.
+    """
+    if not looks(context.session):
+        return handler
+
+    async def call(call: Call, once: str) -> ToolResult:
+        files, session, on_memory = context.files, context.session, context.sharing.memory_thread
+        text, fields = await on_memory(files.before, session, call)
+        if text:
+            return ToolResult(text, fields, label="wake")
+        try:
+            result = await handler.call(call, once)
+        except SynapseError:
+            await on_memory(files.after, session, call, True)
+            raise
+        return result._replace(
+            about={**result.about, **await on_memory(files.after, session, call)}
+        )
+
+    return handler._replace(call=call)
 
 
 def _with_entries(handler: Handler, context: ToolContext) -> Handler:

@@ -160,7 +160,7 @@ def act_of(
     if len(work) > NAME:
         work = f"{work[:NAME].rstrip()}… #{digest[:8]}"
     shown_arguments = ", ".join(f"{key}={_line(value)}" for key, value in arguments.items())
-    paths = tuple(path for key in shares.files for path in _texts(folded.get(key)))
+    paths = tuple(path for key in shares.files for path in texts(folded.get(key)))
     words = " ".join(word for value in arguments.values() for word in _scalars(value))
     return Act(f"act:{digest}", work, f"{name}({_cut(shown_arguments)})", words, paths, shares)
 
@@ -232,18 +232,19 @@ def _scalars(value: Any) -> Iterator[str]:
         for item in value:
             yield from _scalars(item)
     else:
-        yield from _texts(value)
+        yield from texts(value)
 
 
-def _texts(value: Any) -> Iterator[str]:
+def texts(value: Any) -> Iterator[str]:
+    """Yield the texts in a value of JSON."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
         for item in value.values():
-            yield from _texts(item)
+            yield from texts(item)
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from _texts(item)
+            yield from texts(item)
 
 
 # -- what of a result is passed on -----------------------------------------------------------------

@@ -40,6 +40,7 @@ class TurnLoop:
     """The turns of one session.
 
     `sessions` are all live ones, by their runs. `hear` brings news into their inboxes;
+    `changed_files` is what is said of changes in the session's files, and what to record of that;
     `unread_results` waits for the session's children and returns what it has not read of them.
     """
 
@@ -51,6 +52,7 @@ class TurnLoop:
         memory_thread: MemoryThread,
         sessions: Mapping[str, Session],
         hear: Callable[[], Awaitable[None]],
+        changed_files: Callable[[Session], tuple[str, Mapping[str, Any]]],
         unread_results: Callable[[], Awaitable[list[Result]]],
     ) -> None:
         self.session = session
@@ -59,6 +61,7 @@ class TurnLoop:
         self.memory_thread = memory_thread
         self.sessions = sessions
         self.hear = hear
+        self.changed_files = changed_files
         self.unread_results = unread_results
         self._calls = ModelCalls(session, run_store, memory_thread)
 
@@ -107,6 +110,7 @@ class TurnLoop:
         else:
             self.session.interrupt.clear()
             await self.hear()
+            await self._send_changes()
             await self._send_news()
             await self._send_blocked_children()
             if self.session.stop_reason is None:
@@ -302,6 +306,14 @@ class TurnLoop:
             self.run_store.deliveries.delivered, self.session, ids, "rendered", offered
         )
         self.session.rendered.append((len(self.session.conversation.turns), ids))
+
+    async def _send_changes(self) -> None:
+        """Tell it what others changed in the files that it has seen."""
+        files = self.session.files
+        if files.files or files.untold:
+            text, fields = await self.memory_thread(self.changed_files, self.session)
+            if text:
+                await self._add_message(text, "wake", "changed", **fields)
 
     def _number(self, answered: int) -> str:
         """Return what tells this blocker from the earlier ones of the run."""

@@ -68,6 +68,8 @@ class Conversation(NamedTuple):
     # how often a shared tool's result was given, waited for, stale, got
     shares: Mapping[str, int] = {}
     spared: int = 0  # tokens of the calls behind given results, less those of what was given
+    # the files that it has seen, and the changes of them that it was told
+    files: Mapping[str, Any] = {}
 
 
 def dump(step: Step) -> str:
@@ -146,7 +148,8 @@ def turn(reply: Turn, label: str, ledger: str) -> dict[str, Any]:
 def result(call: Call, text: str, label: str, failed: bool = False, **about: Any) -> dict[str, Any]:
     """Return the fields of a tool result's step. `about`: `read` names the child runs whose results
     these are, `blocker` the entry that was written, `ids` the entries whose text this is, `held`
-    those of them that are for this call, `act` the shared call (`key`, `told`, `counts`).
+    those of them that are for this call, `act` the shared call (`key`, `told`, `counts`), `files`
+    what it has seen of files.
     """
     return {"call": call.id, "text": text, "label": label, "failed": failed, **about}
 
@@ -154,7 +157,7 @@ def result(call: Call, text: str, label: str, failed: bool = False, **about: Any
 def message(text: str, label: str, why: str, **about: Any) -> dict[str, Any]:
     """Return the fields of a message's step. `about`: `ids` names the entries that stand in it
     whole, `pointed` those that stand in it as one line, `reported` what blocked the run before,
-    `read` the child runs.
+    `read` the child runs, `files` the changes of files that it tells of.
     """
     return {"text": text, "label": label, "why": why, **about}
 
@@ -185,6 +188,7 @@ class ConversationBuilder:
         self.acts: dict[str, str] = {}
         self.call_entries: set[str] = set()
         self.shares: Counter[str] = Counter()
+        self.files: dict[str, Any] = {}
 
     def add(self, step: Step) -> None:
         fields = step.fields
@@ -198,6 +202,9 @@ class ConversationBuilder:
         self.now = self.now._replace(answered=())
         self.now = self.now._replace(last=step.kind, recorded=self.now.recorded + 1)
         self.read.update(fields.get("read", ()))
+        for name, value in fields.get("files", {}).items():
+            is_mapping = isinstance(value, Mapping)
+            self.files[name] = {**self.files.get(name, {}), **value} if is_mapping else value
         if step.kind == "prompt":
             self.now = self.now._replace(system=fields["system"])
             beginning = ((fields["memory"], "view"), (fields["task"], "task"))
@@ -230,6 +237,7 @@ class ConversationBuilder:
             acts=dict(self.acts),
             call_entries=frozenset(self.call_entries),
             shares=dict(self.shares),
+            files=dict(self.files),
         )
 
     def _turn(self, fields: Mapping[str, Any]) -> None:

@@ -439,6 +439,17 @@ def test_linked_work_trees_do_not_meet(sessions):
     assert b.bash("true") == b.edit("src/db.py", "return 1", "return 2") == ""
 
 
+def test_a_name_that_is_gone_is_told_in_a_work_tree_beside_the_project(sessions):
+    a, b = sessions
+    other = os.path.join(os.path.dirname(a.folder), "linked")
+    put(os.path.join(other, ".git"), f"gitdir: {a.folder}/.git/worktrees/linked\n")
+    put(os.path.join(a.folder, ".git/worktrees/linked/commondir"), "../..\n")
+    put(os.path.join(other, "src/db.py"), DB)
+    a.folder = b.folder = other
+    a.edit("src/db.py", *RENAMED)
+    assert "fetch_all is now fetch_page" in b.bash("grep -rn fetch_all src")
+
+
 def test_a_link_is_the_file_that_it_leads_to(sessions):
     a, b = sessions
     os.symlink("src/db.py", b.path("here.py"))
