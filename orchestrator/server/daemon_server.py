@@ -17,7 +17,7 @@ from orchestrator.server.source import Begin
 from synapse.errors import StoreBusy, StoreError
 from synapse.server.announcement import Running, announce, near, withdraw
 from synapse.server.application import Serving, build
-from synapse.server.run import introduction, spare_collector
+from synapse.server.run import introduction, prepare
 from synapse.server.run import server as server_of
 from synapse.system import listening
 
@@ -48,7 +48,7 @@ def served(
     try:
         thread.start()
         _await(thread, lambda: server.started)
-        spare_collector()
+        prepare()
         announce(root, running)
         for line in introduction(serving, root, address):
             note(line)

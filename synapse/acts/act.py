@@ -15,6 +15,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 LARGEST = 1_000_000  # that a limit may be
+PAGE = 1_000  # rows of an answer of a server, whatever its limit is
+TOKENS = 200_000  # and of a budget there
 READER, WRITER, OPERATOR = "reader", "writer", "operator"
 MARK = "mark"  # noted by a request of its own, once the answer has arrived
 ONCE = "once"  # a header of the request

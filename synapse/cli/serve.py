@@ -37,6 +37,12 @@ def serve_options(parser: Options) -> None:
         help="other names under which this machine is asked",
     )
     add(
+        "--proxy",
+        action="append",
+        metavar="ADDRESS,...",
+        help="proxies that say who calls, in X-Forwarded-For; of others it is not believed",
+    )
+    add(
         "--trust-local",
         action="store_true",
         help="who has no token is the operator, or the agent that it names; for this machine alone",
@@ -92,6 +98,7 @@ def serving_of(call: Call, memory: Memory, host: str) -> Serving:
         TokenFile(_file(call)),
         call.args.trust_local,
         tuple(listening.hosts(host, many(call.args.hosts) or ())),
+        tuple(many(call.args.proxy) or ()),
     )
 
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from _thread import _local, get_ident
+from _thread import _local
+from _weakref import ref
 from collections.abc import Callable, Iterable, Mapping
 from time import monotonic, sleep
 
 from synapse.errors import IndexDamaged, StoreBusy, StoreError
+from synapse.system.deadline import check_deadline
 from synapse.system.plain_files import demand_file, open_file
 from synapse.system.typed import TYPE_CHECKING, Any, T
 
@@ -63,6 +65,7 @@ class Act:
     """
 
     __slots__ = (
+        "__weakref__",
         "afterwards",
         "connection",
         "counts",
@@ -84,6 +87,15 @@ class Act:
         self.counts: list[tuple[str, Mapping[bytes, int]]] = []
         self.afterwards: list[Callable[[], object]] = []
 
+    def __del__(self) -> None:
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Close the connection: its thread ended, or has nothing more to ask."""
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
+
 
 class _Thread(_local):
     def __init__(self) -> None:
@@ -92,7 +104,7 @@ class _Thread(_local):
 
 class Database:
     """One derived file, or one in memory: the index, unless another schema is named. Every thread
-    has its own connection; a fork opens anew.
+    has its own connection, which ends with it; a fork opens anew.
     """
 
     def __init__(
@@ -105,7 +117,7 @@ class Database:
         self.filled: dict[tuple[object, ...], str] = {}
         self.local = _Thread()
         self.pid = os.getpid()
-        self.opened: dict[int, sqlite3.Connection] = {}
+        self.opened: set[ref[Act]] = set()  # of the threads that live
         self.file = 0  # how often it was set aside, or was by somebody else
         self.inode = 0  # of the file that was opened last
         self.shared = self._connect(copy) if path == ":memory:" else None
@@ -116,12 +128,14 @@ class Database:
         if self.shared is not None:
             return self.shared
         if self.pid != os.getpid():
-            self.pid, self.local, self.opened = os.getpid(), _Thread(), {}
+            self.pid, self.local, self.opened = os.getpid(), _Thread(), set()
         act = self.local.act
         connection = act.connection
         if connection is None or (act.file != self.file and not act.reading):
-            connection = act.connection = self.opened[get_ident()] = self._connect()
+            act.let_go()
+            connection = act.connection = self._connect()
             act.file = self.file
+            self.opened.add(ref(act, self.opened.discard))
         return connection
 
     def run(self, name: str, values: object = (), **lists: Iterable[int] | str) -> sqlite3.Cursor:
@@ -131,9 +145,11 @@ class Database:
         text = self._filled(name, lists) if lists else self.sql[name]
         act = self.local.act
         try:
-            if act.held and not act.reading:
-                self.connection.execute("begin")
-                act.reading = True
+            if act.held:
+                check_deadline()
+                if not act.reading:
+                    self.connection.execute("begin")
+                    act.reading = True
             return self.connection.execute(text, values)  # type: ignore[arg-type]
         except sqlite3.DatabaseError as error:
             raise self.failed(error) from error
@@ -286,15 +302,17 @@ class Database:
 
     def let_go(self) -> None:
         """Close this thread's connection: it ends, or has nothing more to ask."""
-        connection = self.opened.pop(get_ident(), None)
-        if connection is not None:
-            connection.close()
-            self.local.act.connection = None
+        act = self.local.act
+        self.opened.discard(ref(act))
+        act.let_go()
 
     def close(self) -> None:
-        for connection in [*self.opened.values(), *([self.shared] if self.shared else [])]:
-            connection.close()
-        self.opened, self.local = {}, _Thread()
+        for act in [*self.opened]:
+            if (living := act()) is not None:
+                living.let_go()
+        if self.shared:
+            self.shared.close()
+        self.opened, self.local = set(), _Thread()
 
     def _connect(self, copy: sqlite3.Connection | None = None) -> sqlite3.Connection:
         if self.path != ":memory:":

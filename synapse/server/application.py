@@ -16,6 +16,7 @@ from functools import partial
 from importlib.metadata import version
 from secrets import token_urlsafe
 
+from anyio import to_thread
 from fastapi import FastAPI
 
 from synapse.core import Memory
@@ -23,7 +24,8 @@ from synapse.search.background import embedding
 from synapse.server import document, problems
 from synapse.server.browsers import Browsers
 from synapse.server.callers import Authenticated, Gate
-from synapse.server.limits import Limited, Limits
+from synapse.server.limited import Limited
+from synapse.server.limits import Limits
 from synapse.server.measures import Measured, Measures
 from synapse.server.origins import Origins
 from synapse.server.pages import site
@@ -37,6 +39,7 @@ from synapse.trust.bearer import TokenFile
 from synapse.webhooks.sender import keep_sending
 
 GROUP = "synapse.server"
+THREADS = 16  # that requests are worked on in; each has a cache of the index of its own
 NOUNS = (
     entries.router,
     router_of("rulings", 404, 409),
@@ -58,14 +61,16 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Serving:
-    """What is served, and to whom. `names` are the hosts under which requests may come; whoever
-    has the `secret` is given links to log in.
+    """What is served, and to whom. `names` are the hosts under which requests may come, `proxies`
+    the addresses whose word on who calls is believed; whoever has the `secret` is given links to
+    log in.
     """
 
     memory: Memory
     tokens: TokenFile
     trust_local: bool = False
     names: tuple[str, ...] = (*LOOPBACK[:2], "[::1]")
+    proxies: tuple[str, ...] = ()
     browsers: Browsers = field(default_factory=Browsers)
     limits: Limits = field(default_factory=Limits)
     secret: str = field(default_factory=partial(token_urlsafe, 32), repr=False)
@@ -109,6 +114,7 @@ def build(serving: Serving, extensions: Iterable[Extension] | None = None) -> Fa
 async def _running(app: FastAPI) -> AsyncIterator[None]:
     """Run beside the routes: webhooks are sent, entries embedded; at the end streams are closed."""
     stop = asyncio.Event()
+    to_thread.current_default_thread_limiter().total_tokens = THREADS
     store = app.state.serving.memory.store
     sending = asyncio.create_task(keep_sending(store, log.warning, stop))
     async with embedding(store, log.warning):

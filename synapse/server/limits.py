@@ -1,38 +1,39 @@
-"""Limits of a request: how large its body is, how often a token asks, how long an answer takes.
+"""Limits of requests, and what counts against them: how often a caller asks, what its questions
+cost, and how many are worked on at once.
 
-Around all routes, in plain ASGI. A body is read here before a route sees it, so that one without a
-length is bounded too. Who asks too often waits; the buckets hold the ids of tokens, never a token.
+Counters alone, in the event loop; who is counted, and what is refused, is in `limited`. They hold
+the ids of tokens and addresses, never a token.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-from starlette.requests import HTTPConnection
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-from synapse.errors import SynapseError
-from synapse.server.callers import known
-from synapse.server.problems import TooLarge, TooMany, TooSlow, Unauthorized, answer
+from synapse.server.problems import TooMany
 
 MOST = 10_000  # buckets that are kept at once; the one that was asked longest ago goes first
-_BODILESS = frozenset(("GET", "HEAD", "OPTIONS"))
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one request may take. Rates are requests in a second, 0 for as many as come; a bucket
-    holds those of `burst` seconds.
+    """What requests may take. Rates are requests in a second, 0 for as many as come; a bucket holds
+    those of `burst` seconds.
     """
 
     body: int = 4 << 20
     rate: float = 200.0
     wrong: float = 5.0  # of one address without a good token
+    deliveries: float = 50.0  # to one hook, of one address
     burst: float = 4.0
+    cost: float = 200.0  # requests that count for a second of work, beyond `free`
+    free: float = 0.05
+    at_once: int = 3  # of one caller; others of it wait their turn
+    queue: int = 250  # of one caller that wait
+    upload: float = 20.0  # seconds until the body is there
     seconds: float = 30.0  # until an answer begins
 
 
@@ -49,143 +50,74 @@ class Buckets:
         """Take one, and return 0; where there is none, return the seconds until there is."""
         if self.rate <= 0:
             return 0.0
-        now = self._now()
-        level, at = self._levels.pop(key, (self.room, now))
-        level = min(self.room, level + (now - at) * self.rate)
+        level = self._level(key)
         wait = 0.0 if level >= 1 else (1 - level) / self.rate
-        if not wait:
-            level -= 1
-        while len(self._levels) >= MOST:
-            del self._levels[next(iter(self._levels))]
-        self._levels[key] = (level, now)
+        self._levels[key] = (level if wait else level - 1, self._now())
         return wait
 
+    def spend(self, key: str, count: float) -> None:
+        """Take so many, whether they are there or not."""
+        if self.rate > 0:
+            self._levels[key] = (max(self._level(key) - count, -self.room), self._now())
 
-class Limited:
-    """Refuses requests that are too large or too many, and ends the wait for a late answer."""
+    def _level(self, key: str) -> float:
+        """Return how many there are; the key is the one that was asked last."""
+        now = self._now()
+        level, at = self._levels.pop(key, (self.room, now))
+        while len(self._levels) >= MOST:
+            del self._levels[next(iter(self._levels))]
+        return min(self.room, level + (now - at) * self.rate)
 
-    def __init__(self, app: ASGIApp, limits: Limits, refused: Callable[[], None]) -> None:
-        self.app, self.limits, self._refused = app, limits, refused
-        self._good = Buckets(limits.rate, limits.burst)
-        self._wrong = Buckets(limits.wrong, limits.burst)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] not in ("http", "websocket"):
-            await self.app(scope, receive, send)
-            return
-        wait = self._wait(scope)
-        if wait:
-            self._refused()
-            seconds = int(wait) + 1
-            error = TooMany(f"too many requests: try again in {seconds} s", retry_after=seconds)
-            await refuse(scope, receive, send, error)
-        elif scope["type"] == "websocket":
-            await self.app(scope, receive, send)
-        else:
-            await self._bounded(scope, receive, send)
+class Turns:
+    """Turns to be worked on, so many at once of each key; the others wait, the first come first."""
 
-    def _wait(self, scope: Scope) -> float:
-        """Return how long the caller has to wait: a token by its id, others by their address."""
-        connection = HTTPConnection(scope)
-        proves = "authorization" in connection.headers or bool(connection.cookies)
-        if not proves and not connection.app.state.gate.trust_local:
-            return 0.0  # the route refuses it, or serves what is for everybody
+    def __init__(self, at_once: int, queue: int) -> None:
+        self._at_once, self._most = at_once, at_once + queue
+        self._counts: Counter[str] = Counter()
+        self._free: dict[str, asyncio.Semaphore] = {}
+
+    async def take(self, key: str) -> Turn:
+        """Wait for a turn, and return it. TooMany where too many wait."""
+        if self._counts[key] >= self._most:
+            raise too_many(1.0)
+        self._counts[key] += 1
+        free = self._free.setdefault(key, asyncio.Semaphore(self._at_once))
         try:
-            return self._good.wait(known(connection).key)
-        except Unauthorized:
-            client = scope.get("client")
-            return self._wrong.wait(client[0] if client else "")
-        except SynapseError:
-            return 0.0  # the route refuses it
+            await free.acquire()
+        except BaseException:
+            self._leave(key)
+            raise
+        return Turn(self, key)
 
-    async def _bounded(self, scope: Scope, receive: Receive, send: Send) -> None:
-        timed = _Timed(send, self.limits.seconds)
-        try:
-            if scope["method"] not in _BODILESS:
-                body = await self._body(scope, receive)
-                if body is None:
-                    most = self.limits.body
-                    error = TooLarge(f"the request is larger than {most:,} bytes", limit=most)
-                    await answer(error, close=True)(scope, receive, timed.send)
-                    return
-                receive = _replayed(body, receive)
-            await self.app(scope, receive, timed.send)
-        finally:
-            await timed.end()
+    def release(self, key: str) -> None:
+        self._free[key].release()
+        self._leave(key)
 
-    async def _body(self, scope: Scope, receive: Receive) -> list[Message] | None:
-        """Return the messages of a body; None where it is too large."""
-        for name, value in scope["headers"]:
-            is_length = name == b"content-length" and value.isdigit()
-            if is_length and int(value) > self.limits.body:
-                return None
-        parts: list[Message] = []
-        size = 0
-        while True:
-            message = await receive()
-            parts.append(message)
-            size += len(message.get("body", b""))
-            if size > self.limits.body:
-                return None
-            if message["type"] != "http.request" or not message.get("more_body"):
-                return parts
+    def _leave(self, key: str) -> None:
+        self._counts[key] -= 1
+        if not self._counts[key]:
+            del self._counts[key], self._free[key]
 
 
-class _Timed:
-    """Sends an answer, or that it comes too late: once, whichever is first."""
+class Turn:
+    """One request's turn. It ends once, whoever says so first."""
 
-    def __init__(self, send: Send, seconds: float) -> None:
-        self._send = send
-        self._begun = self._late = False
-        self._sending: asyncio.Task[None] | None = None
-        self._timer = asyncio.get_running_loop().call_later(seconds, self._give_up)
+    def __init__(self, turns: Turns, key: str) -> None:
+        self._turns, self._key = turns, key
+        self._began = time.monotonic()
+        self._over = False
 
-    async def send(self, message: Message) -> None:
-        if self._late:
-            return
-        if not self._begun:
-            self._timer.cancel()
-            self._begun = True
-        await self._send(message)
-
-    async def end(self) -> None:
-        """Wait until what is being sent is sent: the server takes nothing after that."""
-        self._timer.cancel()
-        if self._sending is not None:
-            await self._sending
-
-    def _give_up(self) -> None:
-        if not self._begun:
-            self._late = True
-            self._sending = asyncio.ensure_future(self._say())
-
-    async def _say(self) -> None:
-        error = TooSlow(
-            "the answer takes too long; what was asked may be done all the same: ask again"
-            " with the same Idempotency-Key"
-        )
-        scope: Scope = {"type": "http"}
-        await answer(error)(scope, _nothing, self._send)
+    def end(self) -> float:
+        """End the turn, and return the seconds that it took; 0 where it was over."""
+        if self._over:
+            return 0.0
+        self._over = True
+        self._turns.release(self._key)
+        return time.monotonic() - self._began
 
 
-async def refuse(scope: Scope, receive: Receive, send: Send, error: SynapseError) -> None:
-    """Answer a request, or end the handshake of a stream, with an error."""
-    if scope["type"] == "websocket":
-        await send({"type": "websocket.close", "code": 1013, "reason": str(error)[:120]})
-        return
-    await answer(error)(scope, receive, send)
-
-
-def _replayed(messages: list[Message], receive: Receive) -> Receive:
-    """Return a function that gives what was read, then what comes."""
-    remaining = iter(messages)
-
-    async def again() -> Message:
-        message = next(remaining, None)
-        return await receive() if message is None else message
-
-    return again
-
-
-async def _nothing() -> Any:
-    return {"type": "http.disconnect"}
+def too_many(wait: float) -> TooMany:
+    """Return the error for a caller that has to wait."""
+    seconds = int(wait) + 1
+    return TooMany(f"too many requests: try again in {seconds} s", retry_after=seconds)

@@ -100,18 +100,14 @@ def document(error: errors.SynapseError) -> dict[str, Any]:
     }
 
 
-def answer(error: errors.SynapseError, close: bool = False) -> JSONResponse:
-    """Return the response that tells a caller of an error; with `close` the connection ends with
-    it, for what else is sent there is not read.
-    """
+def answer(error: errors.SynapseError) -> JSONResponse:
+    """Return the response that tells a caller of an error."""
     fields = document(error)
     headers: dict[str, str] = {}
     if fields["status"] == 401:
         headers["WWW-Authenticate"] = "Bearer"
     if fields["status"] in (429, 503):
         headers["Retry-After"] = str(error.details.get("retry_after", RETRY_AFTER))
-    if close:
-        headers["Connection"] = "close"
     return ProblemResponse(fields, fields["status"], headers)
 
 

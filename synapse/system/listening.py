@@ -9,6 +9,7 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from synapse.errors import StoreError
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 # seconds that a peer may leave unread what it was sent, and its connection open
 UNREAD = 30
+BACKLOG = 128  # connections that wait to be accepted
 CLOSING = 1  # seconds that open streams have when the server is told to end
 _EVERYWHERE = ("0.0.0.0", "::", "")
 
@@ -34,7 +36,7 @@ def listen(host: str, port: int) -> socket.socket:
         if hasattr(socket, "TCP_USER_TIMEOUT"):  # inherited by each connection
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD * 1_000)
         listener.bind((host, port))
-        listener.listen(128)
+        listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
         raise StoreError(f"nothing can be served at {host}:{port}: {error.strerror}") from error
@@ -50,17 +52,24 @@ def server(
     app: Any,
     ending: Callable[[], Awaitable[None]] | None = None,
     ready: Callable[[], object] = lambda: None,
+    proxies: Sequence[str] = (),
+    header: float | None = None,
     **options: Any,
 ) -> uvicorn.Server:
     """Return a server of an application, which awaits `ending` before it closes what is open. It
-    calls `ready` once it answers, and ends in order where a signal comes.
+    calls `ready` once it answers, and ends in order where a signal comes. What `proxies` say of the
+    address and the scheme of a caller is believed. `header` is in how many seconds the header of a
+    request has to be there.
     """
     import uvicorn  # costs whoever serves standard streams its start
+
+    from synapse.system.connections import HEADER, Bounds, Connection, Waiting, say_seldom
 
     class Bounded(uvicorn.Server):
         """A server that ends in time even where its application does not answer any more."""
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            say_seldom(asyncio.get_running_loop())
             await super().startup(sockets)
             if self.started:
                 ready()
@@ -72,6 +81,7 @@ def server(
                         await ending()
                     await super().shutdown(sockets)
 
+    bounds = Bounds(header or HEADER, Waiting(), Waiting())
     config = uvicorn.Config(
         app,
         log_config=None,
@@ -79,6 +89,10 @@ def server(
         timeout_graceful_shutdown=CLOSING,
         lifespan="on",
         server_header=False,
+        backlog=BACKLOG,
+        http=partial(Connection, bounds=bounds),  # type: ignore[arg-type]
+        proxy_headers=bool(proxies),
+        forwarded_allow_ips=[*proxies],
         **options,
     )
     return Bounded(config)

@@ -9,6 +9,7 @@ so it happens only when a text has no stored count.
 from __future__ import annotations
 
 import re
+from _thread import allocate_lock
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 
@@ -25,6 +26,7 @@ Encode = Callable[[str], list[int]]
 # a million white-space characters in a row.
 _LONGEST_BLANK = 900_000
 _SHORT = 2_048  # characters
+_LOADING = allocate_lock()
 QUICK = 3  # bytes of a token, where it is estimated: prose has four, code three
 
 
@@ -144,8 +146,13 @@ def _encodable(text: str) -> bool:
     return all(len(blank) < _LONGEST_BLANK for blank in re.findall(r"\s+", text))
 
 
-@cache  # a table never changes, and two of the same would cost 80 MB more
 def _opened(encoding: str) -> tuple[Encode | None, str | None]:
+    with _LOADING:  # two of the same table would cost 80 MB more
+        return _load(encoding)
+
+
+@cache  # a table never changes
+def _load(encoding: str) -> tuple[Encode | None, str | None]:
     try:
         from tiktoken import Encoding
 

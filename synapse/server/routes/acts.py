@@ -14,7 +14,18 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field, create_model
 
 from synapse.acts import knowledge, mail, memory, operator
-from synapse.acts.act import ATTACHMENTS, LISTS, ONCE, OPERATOR, READER, TIMES, WRITER, Act
+from synapse.acts.act import (
+    ATTACHMENTS,
+    LISTS,
+    ONCE,
+    OPERATOR,
+    PAGE,
+    READER,
+    TIMES,
+    TOKENS,
+    WRITER,
+    Act,
+)
 from synapse.errors import InvalidEntry
 from synapse.server import shapes
 from synapse.server.answers import conditional, made
@@ -129,7 +140,25 @@ def call(act: Act[..., Any], memory: Any, values: Mapping[str, Any]) -> Any:
         for name, parameter in act.signature.parameters.items()
         if act.wire_name(name) in values
     }
-    return act.function(memory if act.of is None else act.of(memory), **given)
+    if act.reads:
+        given |= _bounds(act, given)
+    result = act.function(memory if act.of is None else act.of(memory), **given)
+    return result[:PAGE] if isinstance(result, list) else result
+
+
+def _bounds(act: Act[..., Any], given: Mapping[str, Any]) -> dict[str, int]:
+    """Return the limit and the budget of a question within those of a page. No limit, and 0 where
+    that is said by default, ask for all.
+    """
+    bounds = {}
+    limit, budget = act.signature.parameters.get("limit"), given.get("budget")
+    if limit is not None:
+        asked = given.get("limit", limit.default)
+        asks_all = asked is None or asked == limit.default == 0
+        bounds["limit"] = PAGE if asks_all else min(asked, PAGE)
+    if budget is not None:
+        bounds["budget"] = min(budget, TOKENS)
+    return bounds
 
 
 def _value(act: Act[..., Any], parameter: Parameter, value: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import Query, Request, Response
 
-from synapse.acts.act import LARGEST
+from synapse.acts.act import LARGEST, PAGE
 from synapse.history.sentences import act_json, visible_acts
 from synapse.server import shapes
 from synapse.server.answers import conditional
@@ -20,9 +20,10 @@ Most = Annotated[int, Query(ge=0, le=LARGEST)]
 
 @router.get("/log", response_model=shapes.Acts)
 def log(request: Request, memory: Reader, since: Time = None, limit: Most = 50) -> Response:
-    """Return the newest acts that the agent may know of, oldest first; limit 0 is all."""
+    """Return the newest acts that the agent may know of, oldest first; limit 0 is a whole page."""
     memory.store.refresh()
+    most = min(limit or PAGE, PAGE)
     acts = visible_acts(
-        lambda size: memory.store.acts(None, None, moment(since), size), memory, limit
+        lambda size: memory.store.acts(None, None, moment(since), size), memory, most
     )
     return conditional(request, {"acts": [act_json(act) for act in acts]})

@@ -1,5 +1,6 @@
 """A snapshot: one state for all questions of an act, caught up once, and nothing written inside."""
 
+import os
 import threading
 
 import pytest
@@ -275,3 +276,21 @@ def test_acts_runs_and_keys_are_found_as_they_were_written(team):
     (kept,) = snap.keyed("run:r-2")
     assert (kept.seq, kept.fields["run"], kept.key) == (3, "r-2", "run:r-2")
     assert snap.last_active().keys() == {"eng", "eng-a"}
+
+
+def test_threads_that_end_leave_nothing_open(mem):
+    def open_files():
+        return len(os.listdir("/proc/self/fd"))
+
+    def read():
+        mem.store.index.db.meta("version")
+        all_read.wait(30)
+
+    read_before, all_read = open_files(), threading.Barrier(20)
+    threads = [threading.Thread(target=read) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    # SQLite keeps one of each for the next connection, as long as another one has the file open
+    assert open_files() <= read_before + len(threads) + 2

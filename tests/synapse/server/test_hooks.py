@@ -1,6 +1,7 @@
 """Deliveries of other systems over HTTP: proven by their signature, and without a token."""
 
 import json
+import threading
 
 import pytest
 
@@ -51,3 +52,27 @@ def test_what_is_not_proven_or_does_not_fit_is_refused(site, name, body, headers
     assert answer.status_code == status
     assert answer.headers["content-type"] == "application/problem+json"
     assert len(site.memory.as_agent("bot").read()) == 0
+
+
+def test_alerts_that_come_at_once_are_all_taken_whoever_else_sends_wrong_tokens(site, monkeypatch):
+    root = site.memory.store.root
+    with open(f"{root}/synapse.yaml", "a", encoding="utf-8") as file:
+        hook = json.dumps(FIELDS | {"verify": "token"})
+        file.write(f"  alerts: {hook}\n")
+    site.memory.store.refresh(whole=True)
+    trust(root)
+    wrong = site.client(token="syn_wrong")
+    while wrong.get("/v1/me").status_code != 429:
+        pass
+    client, codes = site.client(token=SECRETS["github"]), []
+
+    def deliver(number):
+        body = json.dumps(ISSUE | {"number": number}).encode()
+        codes.append(client.post("/v1/hooks/alerts", content=body).status_code)
+
+    threads = [threading.Thread(target=deliver, args=(number,)) for number in range(60)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert codes == [201] * 60
