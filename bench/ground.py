@@ -19,7 +19,6 @@ from bench.workload import DAY, DAYS, READER, Item, items, people
 from synapse.agent_memory import AgentMemory
 from synapse.authority import admit
 from synapse.formats.declared import render_agent
-from synapse.index.names import agent_from
 from synapse.log import settle
 from synapse.log.chain import encode
 from synapse.log.files import FilesLog
@@ -27,7 +26,7 @@ from synapse.log.journal import SEGMENT_BYTES
 from synapse.log.line import agent_record, entry_record
 from synapse.log.progress import Progress, boot
 from synapse.model import clock
-from synapse.model.agents import OPERATOR, Agent, settled
+from synapse.model.agents import OPERATOR, Agent, agent_from, settled
 from synapse.model.entry import Draft, Entry, addressees
 from synapse.model.placement import GENESIS, NOBODY, Tail
 from synapse.model.records import Record, entry_of

@@ -418,7 +418,7 @@ class AgentMemory:
         """
         self.store.refresh()
         with self.store.snapshot() as snap:
-            fate = snap.fate(self.access.entry(id), self.store.clock())
+            fate = snap.fate(self.access.entry(id), self.store.clock(), self.access.agent())
             return fate if fate is None or self.access.may_name(fate.by) else fate._replace(by="")
 
 

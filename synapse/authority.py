@@ -362,6 +362,15 @@ def visible(entry: Entry, agent: Agent | None) -> bool:
     return not agent.names.isdisjoint(entry.addressees)
 
 
+def covers(new: Entry, old: Entry) -> bool:
+    """Return whether whoever may see an entry may see another one, whatever agents there are; of
+    its author nothing is said, who sees it anywhere.
+    """
+    if old.addressees == ("all",):
+        return new.addressees == old.addressees and new.namespace == old.namespace
+    return set(old.addressees) <= set(new.addressees)
+
+
 def sees_work(agent: Agent | None, whose: str, project: str | None) -> bool:
     """Return whether the agent may know of what somebody works on: its own, and that of the
     projects whose places it reads. An agent of None is the operator.

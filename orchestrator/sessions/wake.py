@@ -256,7 +256,9 @@ def standing(store: Store, news: Iterable[News], reader: Agent) -> list[Entry]:
         return [
             entry
             for entry in entries
-            if entry is not None and visible(entry, reader) and snap.fate(entry, now) is None
+            if entry is not None
+            and visible(entry, reader)
+            and snap.fate(entry, now, reader) is None
         ]
 
 

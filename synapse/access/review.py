@@ -146,7 +146,7 @@ def _already(access: Access, entries: Sequence[Entry], ids: Sequence[str], kind:
     fate = None
     if kind == "restore":
         with access.store.snapshot() as snap:
-            fate = snap.fate(entries[0], access.store.clock())
+            fate = snap.fate(entries[0], access.store.clock(), access.agent())
     if fate is not None and fate.reason in ("resolved", "superseded", "replaced by its author"):
         name = fate.by if access.may_name(fate.by) else ""
         return (

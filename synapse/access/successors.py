@@ -16,14 +16,14 @@ from synapse.model.records import Record
 from synapse.store import Store
 
 
-def outdated(store: Store, entry: Entry) -> str | None:
+def outdated(store: Store, entry: Entry, agent: Agent | None = None) -> str | None:
     """Return why a proposal can no longer take the place of its sources, because one of them has
-    changed; None where it can."""
+    changed, as far as an agent sees it; None where it can."""
     now = store.clock()
     with store.snapshot() as snap:
         for id in entry.derived_from:
-            source = snap.entry(id, now)
-            fate = source and snap.fate(source, now)
+            source = snap.entry(id, now, agent)
+            fate = source and snap.fate(source, now, agent)
             if source is None or fate is not None or source.disputed:
                 return f"{id} is {fate.reason if fate else 'in dispute'} since"
     return None
@@ -32,7 +32,7 @@ def outdated(store: Store, entry: Entry) -> str | None:
 def approve(store: Store, writer: Writer, agent: Agent | None, entry: Entry) -> None:
     """Approve a proposal: it is shown for as long as the longest of its sources, and these are
     filed away. An agent of None is the operator, who may file away anything."""
-    if reason := outdated(store, entry):
+    if reason := outdated(store, entry, agent):
         raise Conflict(
             f"{entry.id} cannot take the place of its sources: {reason}; reject it", id=entry.id
         )

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from synapse.index.database import Database
 from synapse.index.globs import EVERY, covering
-from synapse.model.agents import MAIL, Agent, Skill, settled
+from synapse.model.agents import MAIL, Agent, agent_from
 from synapse.system.typed import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -154,16 +154,3 @@ class Declared(Mapping[str, Agent]):
 
     def __len__(self) -> int:
         return len(self.rows)
-
-
-def agent_from(fields: dict[str, Any]) -> Agent:
-    """Return the agent that a record declares."""
-    values = {name: value for name, value in fields.items() if name in Agent._fields}
-    skills = tuple(
-        Skill(*skill) if isinstance(skill, list) else skill for skill in values.get("skills") or ()
-    )
-    return settled(
-        Agent(**values)._replace(
-            skills=tuple(s._replace(namespaces=tuple(s.namespaces)) for s in skills)
-        )
-    )

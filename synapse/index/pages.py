@@ -184,10 +184,9 @@ class Pages(Loaded):
         if isinstance(nids, tuple) and reach.me != EVERYONE and mine < total * _SPARSE:
             post = self.names.number(MAIL) if values["unless"] == _MESSAGE else None
             rows = self._lanes(reach, [nid for nid in nids if nid != post], prios, values)
-            rows |= set(self.db.run("lane_own", values, prios=prios))
-            rows |= set(
-                self.db.run("lane_addressed", values, prios=prios, audiences=reach.audiences)
-            )
+            lists: dict[str, Numbers] = {"nids": nids, "audiences": reach.audiences}
+            for name in ("lane_own", "lane_addressed"):
+                rows |= set(self.db.run(name, values, prios=prios, **lists))
             return _newest(rows, values["limit"])
         lists = {"nids": reach.nids, "audiences": reach.audiences}
         if prios == (0,):
@@ -321,10 +320,10 @@ class Pages(Loaded):
         rows = self.db.run("fresh", values, **lists).fetchall()
         return rows, (counts[0] or 0, counts[1] or 0, counts[2] or 0)
 
-    def next_release(self, now: int) -> int:
-        """Return when the next hidden entry comes back because the one that outranked it lapses."""
-        row = self.db.run("next_release", {"now": now}).fetchone()
-        return NEVER if row is None else int(row[0])
+    def next_change(self, now: int) -> int:
+        """Return when the next entry lapses, or comes back because what outranked it does."""
+        row = self.db.run("next_change", {"now": now}).fetchone()
+        return NEVER if row[0] is None else int(row[0])
 
 
 def priority_numbers(names: tuple[str, ...]) -> tuple[int, ...]:

@@ -93,7 +93,8 @@ class Past(Loaded):
 
 def past_of(live: Snapshot, agent: Agent | None, at: int, until: int | None = None) -> Past | None:
     """Return the index as of a time, and of a cursor; None where only the log can say it: records
-    were taken back or are damaged, time steps back, or a mark of before showed the agent all.
+    were taken back or are damaged, time steps back, a mark of before showed the agent all, or an
+    act may have changed for whom an entry was replaced.
     """
     reached = read_reached(live.db)
     if (
@@ -104,7 +105,10 @@ def past_of(live: Snapshot, agent: Agent | None, at: int, until: int | None = No
     ):
         return None
     cursor = min(_last(live, at), live.cursor)
-    return Past(live, cursor if until is None else min(cursor, until))
+    cursor = cursor if until is None else min(cursor, until)
+    if live.db.run("fates_changed", {"cursor": cursor}).fetchone():
+        return None
+    return Past(live, cursor)
 
 
 def _last(live: Snapshot, at: int) -> int:

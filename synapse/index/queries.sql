@@ -11,7 +11,47 @@ e.seq > :floor and e.seq <= :cursor and e.aid <> :me and e.kind <> 1 and {asked}
   and not exists (select 1 from seen n where n.aid = :me and n.seq = e.seq)
 
 -- fragment: live
+e.expires > :now and e.archived = 0 and {shown}
+
+-- fragment: live_to_some
 e.hidden <= :now and e.expires > :now and e.archived = 0
+
+-- fragment: wanted
+{standing} and e.prio in ({prios}) and e.kind in ({kinds}) and (:anywhere or e.nid in ({within}))
+  and (:author is null or e.aid = :author)
+  and (:tag is null or exists (select 1 from tags t where t.tag = :tag and t.seq = e.seq))
+
+-- fragment: standing
+(:archived = 1 and e.archived = 1 and {untainted} or :archived = 0 and {found})
+
+-- fragment: untainted
+e.hidden <= 4611686018427387904
+
+-- fragment: found
+e.expires > :now and (e.archived = 0 or e.kind = 1) and {shown}
+
+-- fragment: live_then
+e.expires > :now and e.archived = 0 and e.hidden <= :now and (e.hidden >= 0 or not exists (
+  select 1 from fates f where f.seq = e.seq and f.hider <= :cursor and f.until > :now and f.lifted = 0 and {hides}))
+
+-- fragment: shown
+e.hidden <= :now and (e.hidden >= 0 or not exists (
+  select 1 from fates f where f.seq = e.seq and f.until > :now and f.lifted = 0 and {hides}))
+
+-- fragment: hides
+exists (select 1 from entries e where {hider} and e.hidden <= 4611686018427387904
+  and (f.until = 4611686018427387904 or e.hidden < 4611686018427387904 and e.archived = 0
+    and (e.hidden >= 0 or not exists (select 1 from fates f where f.seq = e.seq and f.until = 4611686018427387904
+      and f.lifted = 0 and exists (select 1 from entries e where {hider})))))
+
+-- fragment: hider
+e.seq = f.hider and (e.aid = :me or e.audience = 0 and e.nid in ({nids}) or e.audience in ({audiences}))
+
+-- fragment: lapse
+(select min(n.expires) from (select min(expires) as expires from entries where hidden = 0 and archived = 0 and expires > :now
+  union all select min(expires) from entries indexed by entries_narrow where hidden < 0 and archived = 0 and expires > :now
+  union all select min(expires) from entries indexed by entries_hidden
+    where hidden > 0 and hidden < 4611686018427387904 and archived = 0 and expires > :now) n)
 
 -- fragment: seen
 (e.audience = 0 and e.nid in ({nids}) or e.aid = :me or e.audience in ({audiences}))
@@ -28,6 +68,13 @@ e.nid in ({within}) and e.prio in ({prios})
 
 -- fragment: asked_of_deliveries
 (:agent is null or agent = :agent) and (:run is null or run = :run) and (:entry is null or entry = :entry)
+
+-- fragment: weight
+coalesce((select iif(max(iif({narrow}, 0, f.until)) < :never and max({narrow}), -1, max(f.until))
+  from fates f left join entries h on h.seq = f.hider where f.seq = entries.seq and {stands}), 0)
+
+-- fragment: narrow
+(f.narrow or f.until < :never and coalesce(h.hidden, 0) < 0)
 
 -- fragment: stands
 (f.lifted = 0 and (f.until > :never or coalesce(h.hidden, 0) <= :never
@@ -72,7 +119,7 @@ order by e.seq desc limit :limit
 -- name: page_filtered
 select e.seq, e.rec, e.rev from entries e not indexed
 where e.seq > :floor and e.seq <= :cursor and {asked}
-  and e.archived = :archived and (:archived = 1 and {untainted} or e.hidden <= :now and e.expires > :now)
+  and e.archived = :archived and (:archived = 1 and {untainted} or e.expires > :now and {shown})
   and (:author is null or e.aid = :author)
   and (:tag is null or exists (select 1 from tags t where t.tag = :tag and t.seq = e.seq))
   and {seen}
@@ -91,7 +138,7 @@ where seq <= :cursor and kind in ('delivery', 'shown') and at >= :at order by se
 -- name: count
 select count(*) from entries e
 where e.seq > :floor and e.seq <= :cursor and {asked} and {seen}
-  and e.archived = :archived and (:archived = 1 and {untainted} or e.hidden <= :now and e.expires > :now)
+  and e.archived = :archived and (:archived = 1 and {untainted} or e.expires > :now and {shown})
   and (:author is null or e.aid = :author)
   and (:tag is null or exists (select 1 from tags t where t.tag = :tag and t.seq = e.seq))
 
@@ -110,6 +157,8 @@ where e.hidden = 0 and e.archived = 0 and e.expires <= (select at from swept) an
 union all  -- hidden for a time that is over
 select sum({heard}), 0, 0 from entries e indexed by entries_hidden
 where e.hidden > 0 and e.hidden < 4611686018427387904 and {live} and {asked}
+union all  -- replaced for some of its readers
+select sum({heard}), 0, 0 from entries e indexed by entries_narrow where e.hidden < 0 and {live} and {asked}
 union all  -- taken in since the names were learned
 select -sum({heard}), 0, 0 from entries e not indexed where e.seq > :cursor and {live} and {asked}
 union all
@@ -117,7 +166,7 @@ select 0, count(*), sum({heard}) from entries e indexed by entries_author
 where e.aid = :me and e.seq <= :cursor and {live} and {asked}
 
 -- name: unread
-select count(*), (select min(expires) from entries where hidden = 0 and archived = 0 and expires > :now),
+select count(*), {lapse},
   (select cursor from shown where aid = :me),
   (select sum(e.live) from lanes_left e where e.aid = :me and {heard}),
   (select count(*) from seen n join entries e on e.seq = n.seq where n.aid = :me
@@ -126,7 +175,7 @@ from entries e not indexed
 where e.seq > (select cursor from shown where aid = :me) and e.aid <> :me and e.kind <> 1 and {live} and {heard}
 
 -- name: unread_paged
-select count(*), (select min(expires) from entries where hidden = 0 and archived = 0 and expires > :now),
+select count(*), {lapse},
   (select cursor from shown where aid = :me),
   (select sum(e.live) from lanes_left e where e.aid = :me and {heard}),
   (select count(*) from seen n join entries e on e.seq = n.seq where n.aid = :me
@@ -143,6 +192,8 @@ where e.hidden = 0 and e.archived = 0 and e.expires <= (select at from swept) an
 union all  -- hidden for a time that is over
 select count(*) from entries e indexed by entries_hidden
 where e.hidden > 0 and e.hidden < 4611686018427387904 and {live} and {left}
+union all  -- replaced for some of its readers
+select count(*) from entries e indexed by entries_narrow where e.hidden < 0 and {live} and {left}
 
 -- name: fresh
 select e.seq, e.rec, e.rev from entries e not indexed where {fresh}
@@ -191,7 +242,7 @@ select t.id from disputes d join entries e on e.seq = d.peer join texts t on t.r
 where d.seq = :seq and {live} and {seen} order by d.peer
 
 -- name: in_dispute
-select 1 from disputes where seq = :seq limit 1
+select peer from disputes where seq = :seq
 
 -- name: disputed_between
 select distinct seq from disputes where seq between :first and :last
@@ -259,9 +310,12 @@ where e.seq > :floor and e.kind = 0 and instr(t.head, '"when":') > 0 order by e.
 -- name: standing
 select e.seq, e.rec, e.rev from entries e where e.seq in ({seqs}) and {live} order by e.seq
 
--- name: next_release
-select hidden from entries indexed by entries_hidden
-where hidden > max(:now, 0) and hidden > 0 and hidden < 4611686018427387904 order by hidden limit 1
+-- name: next_change
+select min(n.at) from (select * from (select hidden as at from entries indexed by entries_hidden
+    where hidden > max(:now, 0) and hidden > 0 and hidden < 4611686018427387904 order by hidden limit 1)
+  union all select {lapse}
+  union all select f.until from entries e indexed by entries_narrow cross join fates f on f.seq = e.seq
+    where e.hidden < 0 and f.until > :now and f.until < 4611686018427387904) n
 
 -- name: drop_agent
 delete from agents where id = ?
@@ -269,6 +323,9 @@ delete from agents where id = ?
 -- name: staged
 select s.rec, s.at from staged s where not exists (select 1 from fates f where f.seq = s.rec and f.lifted = 0)
 order by s.rec
+
+-- name: agent
+select fields from agents where id = :id
 
 -- name: agents
 select id, fields from agents order by id
@@ -302,6 +359,7 @@ where k.key = :key and k.seq > :floor and a.at >= :at order by k.seq desc limit 
 select a.seq, json_object() from refs r join acts a on a.seq = r.seq
 where r.id = :id and a.kind in ('approve', 'vouch', 'resolve', 'archive', 'restore', 'undo', 'taint', 'untaint')
 union select h.seq, json_object() from heirs h join ids i on i.seq = h.old where i.id = :id
+  and not exists (select 1 from fates f where f.seq = h.old and f.hider = h.seq and f.narrow)
 order by 1
 
 -- name: acts
@@ -327,25 +385,11 @@ order by 1
 select at from acts where seq = :seq
 
 -- name: fate
-select f.reason, coalesce(t.id, a.by, ''), e.hidden
+select f.reason, coalesce(t.id, a.by, ''), f.until
 from entries e join fates f on f.seq = e.seq
 left join entries h on h.seq = f.hider left join texts t on t.rec = h.rec left join acts a on a.seq = f.hider
-where e.seq = :seq and e.hidden > :now and f.until = e.hidden and {stands}
-order by f.hider limit 1
-
--- fragment: wanted
-{standing} and e.prio in ({prios}) and e.kind in ({kinds}) and (:anywhere or e.nid in ({within}))
-  and (:author is null or e.aid = :author)
-  and (:tag is null or exists (select 1 from tags t where t.tag = :tag and t.seq = e.seq))
-
--- fragment: standing
-(:archived = 1 and e.archived = 1 and {untainted} or :archived = 0 and {found})
-
--- fragment: untainted
-e.hidden <= 4611686018427387904
-
--- fragment: found
-e.hidden <= :now and e.expires > :now and (e.archived = 0 or e.kind = 1)
+where e.seq = :seq and f.until > :now and {stands} and (not {narrow} or {hides})
+order by f.until desc, f.hider limit 1
 
 -- name: search_author
 select e.seq from entries e indexed by entries_author
@@ -569,8 +613,9 @@ select 1 from voids where seq = ?
 update ids set seq = ? where rec = ?
 
 -- name: put_fate
-insert into fates(seq, hider, reason, until) values(?, ?, ?, ?)
-on conflict(seq, hider) do update set reason = excluded.reason, until = excluded.until where excluded.until > until
+insert into fates(seq, hider, reason, until, narrow) values(?, ?, ?, ?, ?)
+on conflict(seq, hider) do update set reason = excluded.reason, until = excluded.until, narrow = excluded.narrow
+where excluded.until > until
 
 -- name: drop_fates
 delete from fates where seq = :seq and until < :never
@@ -583,13 +628,11 @@ select f.seq, t.id, f.until >= :never, e.seq is null from fates f left join entr
 join texts t on t.rec = coalesce(e.rec, f.seq) where f.hider = :seq and f.lifted = :lifted order by f.seq
 
 -- name: weigh
-update entries set hidden = coalesce((select max(f.until) from fates f left join entries h on h.seq = f.hider
-  where f.seq = entries.seq and {stands}), 0)
+update entries set hidden = {weight}
 where seq = :seq
 
 -- name: weigh_below
-update entries set hidden = coalesce((select max(f.until) from fates f left join entries h on h.seq = f.hider
-  where f.seq = entries.seq and {stands}), 0)
+update entries set hidden = {weight}
 where seq in (select seq from fates where hider = :seq)
 
 -- name: taint
@@ -614,8 +657,7 @@ update fates set lifted = 1 where until > :never and seq = (select coalesce(i.se
 update or ignore fates set seq = :seq where seq = :rec and until > :never
 
 -- name: weigh_second
-update entries set hidden = coalesce((select max(f.until) from fates f left join entries h on h.seq = f.hider
-  where f.seq = entries.seq and {stands}), 0)
+update entries set hidden = {weight}
 where seq in (select d.seq from fates d where d.hider in (select seq from fates where hider = :seq))
 
 -- name: released
@@ -711,14 +753,14 @@ select e.seq, e.nid, e.prio, e.audience, e.aid in (select aid from authors where
 from entries e join texts t on t.rec = e.rec
 where (e.nid in (select nid from entries where seq > :floor and archived = 0 and aid not in (select aid from authors where name = :own))
     or e.seq > :floor and e.aid in (select aid from authors where name = :own))
-  and e.prio > 0 and e.kind = 0 and {live}
+  and e.prio > 0 and e.kind = 0 and {live_to_some} and e.hidden >= 0
   and not exists (select 1 from disputes d where d.seq = e.seq)
 order by e.seq
 
 -- name: mergeable
 select e.seq, e.rec, e.rev from entries e
 where e.nid in (select nid from entries where seq > :floor and archived = 0 and aid not in (select aid from authors where name = :own))
-  and e.prio > 0 and e.kind = 0 and {live}
+  and e.prio > 0 and e.kind = 0 and {live_to_some} and e.hidden >= 0
   and not exists (select 1 from disputes d where d.seq = e.seq)
 order by e.seq desc limit :limit
 
@@ -752,7 +794,7 @@ select a.seq, a.kind, a.fields, a.by from refs r join acts a on a.seq = r.seq
 where r.id = :id and a.kind in ('archive', 'restore', 'undo') order by a.seq
 
 -- name: weights
-select e.nid, e.bytes, {live} from entries e not indexed where e.archived = 0 and e.kind = 0
+select e.nid, e.bytes, {live_to_some} from entries e not indexed where e.archived = 0 and e.kind = 0
 
 -- name: namespaces
 select nid, name from namespaces
@@ -763,7 +805,7 @@ select e.seq, t.id, n.name, e.prio, e.at, e.bytes,
   exists (select 1 from disputes p where p.seq = e.seq) or exists (select 1 from fates f join entries l on l.seq = f.seq
     where f.hider = e.seq and f.until < :never and l.archived = 0 and l.expires > :now)
 from entries e join texts t on t.rec = e.rec join namespaces n on n.nid = e.nid join authors w on w.aid = e.aid
-where e.nid in ({within}) and e.kind = 0 and {live}
+where e.nid in ({within}) and e.kind = 0 and {live_to_some}
 
 -- name: long
 select t.id, length(cast(t.body as blob)) from entries e join texts t on t.rec = e.rec
@@ -775,7 +817,7 @@ select max(at) from entries where seq <= :seq
 
 -- name: counts_by_author
 select w.name, count(*) from entries e join authors w on w.aid = e.aid
-where {live} and e.kind <> 1 group by w.aid order by count(*) desc, w.name
+where {live_to_some} and e.kind <> 1 group by w.aid order by count(*) desc, w.name
 
 -- name: busy
 select w.name, e.at / :day as day, count(*) from entries e join authors w on w.aid = e.aid
@@ -784,7 +826,7 @@ where e.at >= :at group by w.name, day order by day, w.name
 -- name: lived
 select e.seq, t.id, w.name, e.expires, t.head from entries e join texts t on t.rec = e.rec join authors w on w.aid = e.aid
 where e.expires > :since and e.expires <= :until and e.kind = 0 and w.name <> :night
-  and not exists (select 1 from fates f where f.seq = e.seq and f.lifted = 0) and not exists (select 1 from disputes p where p.seq = e.seq)
+  and not exists (select 1 from fates f where f.seq = e.seq and f.lifted = 0 and f.narrow = 0) and not exists (select 1 from disputes p where p.seq = e.seq)
   and not exists (select 1 from refs r join acts a on a.seq = r.seq
     where r.id = t.id and a.kind = 'archive' and a.by <> :night and a.at < e.expires)
 
@@ -792,7 +834,7 @@ where e.expires > :since and e.expires <= :until and e.kind = 0 and w.name <> :n
 select e.seq, t.id, w.name, h.at, by.name, h.seq, t.head
 from entries h cross join fates f on f.hider = h.seq cross join entries e on e.seq = f.seq
 cross join texts t on t.rec = e.rec cross join authors w on w.aid = e.aid cross join authors by on by.aid = h.aid
-where h.at > :since and h.at <= :until and f.reason = 'superseded' and f.lifted = 0
+where h.at > :since and h.at <= :until and f.reason = 'superseded' and f.lifted = 0 and f.narrow = 0
   and h.at < e.expires
   and e.kind = 0 and w.name <> :night
   and by.name not in (:night, w.name)
@@ -833,7 +875,7 @@ select seq, at, by, fields from acts where kind = 'night' order by seq
 select count(*) from entries e where e.seq > :floor and e.aid not in (select aid from authors where name = :own)
 
 -- name: in_dispute_now
-select count(distinct d.seq) from disputes d join entries e on e.seq = d.seq where {live}
+select count(distinct d.seq) from disputes d join entries e on e.seq = d.seq where {live_to_some}
 
 -- name: put_link
 insert into links(cause, effect, type, strength, by, seq, at) values(?, ?, ?, ?, ?, ?, ?)
@@ -944,13 +986,13 @@ exists (select 1 from entries_before b where b.seq = e.seq and b.record > :curso
 -- name: past_page
 select seq, rec, rev from (
   select * from (select e.seq, e.rec, e.rev from entries e not indexed
-    where e.seq > :floor and e.seq <= :cursor and e.prio in ({prios}) and {live} and {seen} and e.kind <> :unless
+    where e.seq > :floor and e.seq <= :cursor and e.prio in ({prios}) and {live_then} and {seen} and e.kind <> :unless
       and not {changed_since}
     order by e.seq desc limit :limit)
   union all
   select e.seq, e.rec, e.rev from (select distinct seq from entries_before where record > :cursor) c
     cross join {then} e on e.seq = c.seq
-  where e.seq > :floor and e.seq <= :cursor and e.prio in ({prios}) and {live} and {seen} and e.kind <> :unless)
+  where e.seq > :floor and e.seq <= :cursor and e.prio in ({prios}) and {live_then} and {seen} and e.kind <> :unless)
 order by seq desc limit :limit
 
 -- name: past_rows
@@ -970,12 +1012,16 @@ select t.id from (
   select peer from disputes_before d where seq = :seq and stood and record = (
     select min(record) from disputes_before where seq = d.seq and peer = d.peer and record > :cursor)) d
 cross join {then} e on e.seq = d.peer join texts t on t.rec = e.rec
-where {live} and {seen} order by d.peer
+where {live_then} and {seen} order by d.peer
 
 -- name: past_agents
 select seq, fields from acts indexed by acts_of_rulings where kind in
   ('archive', 'restore', 'resolve', 'approve', 'reject', 'vouch', 'undo', 'review', 'agent', 'settings', 'taint')
   and kind = 'agent' and seq <= :cursor order by seq
+
+-- name: fates_changed
+select 1 from acts a where a.seq > :cursor and a.kind in ('vouch', 'undo', 'untaint')
+  and exists (select 1 from fates where narrow) limit 1
 
 -- name: entries_around
 select coalesce((select seq from entries where at <= :at order by at desc, seq desc limit 1), 0),

@@ -13,7 +13,8 @@ create table entries(
   aid integer not null,
   audience integer not null,        -- the list that it is addressed to; 0 is everybody
   prio integer not null,            -- 0 critical, 1 important, 2 info
-  hidden integer not null,          -- not shown before this microsecond; superseded and resolved: never; tainted: one more
+  hidden integer not null,          -- not shown before this microsecond; superseded and resolved: never; tainted: one more;
+                                    -- -1: not shown to those who may see what stands in its place, as `fates` has it
   expires integer not null,
   archived integer not null default 0,
   at integer not null,              -- microsecond of receipt, grows with seq
@@ -26,6 +27,7 @@ create index entries_at on entries(at);
 create index entries_lane on entries(nid, prio);
 create index entries_author on entries(aid);
 create index entries_critical on entries(seq) where prio = 0;
+create index entries_narrow on entries(seq) where hidden < 0;
 create index entries_hidden on entries(hidden) where hidden > 0 and hidden < 4611686018427387904;
 -- All that a page asks: a view looks at thousands of these, and at the entries themselves for none.
 create index entries_weighty on entries(seq, nid, aid, audience, hidden, expires, archived, prio, rec, rev, kind)
@@ -91,9 +93,10 @@ end;
 create table tags(tag text, seq integer, primary key(tag, seq)) without rowid;
 create table topics(nid integer, topic text, seq integer, primary key(nid, topic, seq)) without rowid;
 create table heirs(old integer, seq integer, primary key(old, seq)) without rowid;
-create table fates(  -- all that hides an entry; `hidden` is the longest of those whose hider stands
+create table fates(  -- all that hides an entry; `hidden` is the longest of those whose hider stands, -1 where one is narrow
   seq integer, hider integer, reason text not null, until integer not null,
   lifted integer not null default 0,  -- 1 where an undo took back what the hider did
+  narrow integer not null default 0,  -- 1 where some of its readers may not see the hider, and still have it
   primary key(seq, hider)) without rowid;
 create index fates_hider on fates(hider);
 create table disputes(seq integer, peer integer, primary key(seq, peer)) without rowid;

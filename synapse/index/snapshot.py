@@ -87,7 +87,9 @@ class Snapshot(Pages):
         """Return the newest live info that is addressed to the agent or to a team of it."""
         reach = self.names.reach(agent)
         values = {"floor": 0, "cursor": self.cursor, "now": now, "limit": limit, "unless": -1}
-        rows = self.db.run("lane_addressed", values, prios=(2,), audiences=reach.audiences)
+        values |= {"me": reach.me}
+        lists = {"nids": reach.nids, "audiences": reach.audiences}
+        rows = self.db.run("lane_addressed", values, prios=(2,), **lists)
         return self.load(rows.fetchall(), now, reach)
 
     def entries_under(
@@ -96,8 +98,11 @@ class Snapshot(Pages):
         """Return the entries that were written under a key of a guard, newest first: each with
         whether it is live, and the fields of its record. Whether the agent may see it is the
         caller's to ask."""
-        rows = self.db.run("keyed_entries", {"key": key, "now": now}).fetchall()
-        entries = self.load([row[:3] for row in rows], now, self.names.reach(agent))
+        reach = self.names.reach(agent)
+        values = {"key": key, "now": now, "me": reach.me}
+        lists = {"nids": reach.nids, "audiences": reach.audiences}
+        rows = self.db.run("keyed_entries", values, **lists).fetchall()
+        entries = self.load([row[:3] for row in rows], now, reach)
         return [
             (entry, bool(live), json.loads(fields))
             for entry, (*_, live, fields) in zip(entries, rows, strict=True)
@@ -110,15 +115,21 @@ class Snapshot(Pages):
     def standing(self, seqs: Sequence[int], now: int, agent: Agent) -> list[Entry]:
         """Return those of the entries at these places that are live, oldest first. Whether the
         agent may see them is the caller's to ask."""
-        rows = self.db.run("standing", {"now": now}, seqs=tuple(seqs)).fetchall()
-        return self.load(rows, now, self.names.reach(agent))
+        reach = self.names.reach(agent)
+        lists = {"nids": reach.nids, "audiences": reach.audiences, "seqs": tuple(seqs)}
+        rows = self.db.run("standing", {"now": now, "me": reach.me}, **lists).fetchall()
+        return self.load(rows, now, reach)
 
     def addressed(self, name: str, now: int) -> list[Entry]:
         """Return the live entries addressed to this name, newest first; whoever may see them."""
         lists = [num for num, listed in self.db.run("audiences") if name in listed.split(" ")]
+        reach = self.names.reach(None)
         values = {"floor": 0, "cursor": self.cursor, "now": now, "limit": -1, "unless": -1}
-        rows = self.db.run("lane_addressed", values, prios=(0, 1, 2), audiences=lists).fetchall()
-        return self.load(rows, now, self.names.reach(None))
+        values |= {"me": reach.me}
+        rows = self.db.run(
+            "lane_addressed", values, prios=(0, 1, 2), nids=reach.nids, audiences=lists
+        ).fetchall()
+        return self.load(rows, now, reach)
 
     def record_fields(self, id: str) -> dict[str, Any]:
         """Return the fields of the record of an entry, those that are not the entry's own, too."""
@@ -131,9 +142,9 @@ class Snapshot(Pages):
         return self.names.contained and self.db.run("is_tainted", {"id": id}).fetchone() is not None
 
     def hidden_until(self, seq: int) -> int:
-        """Return the microsecond before which an entry is not shown; 0 where it is."""
+        """Return the microsecond before which nobody is shown an entry; 0 where somebody is."""
         (until,) = self.db.run("hidden", {"seq": seq}).fetchone()
-        return int(until)
+        return max(int(until), 0)
 
     def staged(self) -> list[Entry]:
         """Return what waits for review, oldest first."""
@@ -143,11 +154,17 @@ class Snapshot(Pages):
         id, head, body = self.db.run("texts", {"rec": rec}).fetchone()
         return read_entry(id, head, body, rec, at)._replace(staged=True)
 
-    def fate(self, entry: Entry, now: int) -> Fate | None:
+    def fate(self, entry: Entry, now: int, agent: Agent | None = None) -> Fate | None:
+        """Return why this agent is not shown an entry that it may see; None where it is. What it
+        may not see takes no entry from it.
+        """
         if entry.staged:
             waits = any(waiting.id == entry.id for waiting in self.staged())
             return None if waits else Fate("rejected", "", NEVER)
-        row = self.db.run("fate", {"seq": entry.seq, "now": now, "never": NEVER}).fetchone()
+        reach = self.names.reach(agent)
+        values = {"seq": entry.seq, "now": now, "never": NEVER, "me": reach.me}
+        lists = {"nids": reach.nids, "audiences": reach.audiences}
+        row = self.db.run("fate", values, **lists).fetchone()
         if row is not None:
             return Fate(*row)
         if entry.archived:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from synapse.errors import InvalidEntry
 from synapse.model import namespace as ns
 from synapse.model.entry import PRIORITIES, words
-from synapse.system.typed import NamedTuple
+from synapse.system.typed import Any, NamedTuple
 
 OPERATOR = "operator"
 CONSOLIDATOR = "consolidator"
@@ -212,3 +212,16 @@ def _skill(skill: Skill) -> Skill:
             f"skill {skill.domain!r}: authority {skill.authority} is not between 0 and 100"
         )
     return skill._replace(namespaces=_globs(skill.namespaces, ()))
+
+
+def agent_from(fields: dict[str, Any]) -> Agent:
+    """Return the agent that a record declares."""
+    values = {name: value for name, value in fields.items() if name in Agent._fields}
+    skills = tuple(
+        Skill(*skill) if isinstance(skill, list) else skill for skill in values.get("skills") or ()
+    )
+    return settled(
+        Agent(**values)._replace(
+            skills=tuple(s._replace(namespaces=tuple(s.namespaces)) for s in skills)
+        )
+    )

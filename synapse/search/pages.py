@@ -29,7 +29,7 @@ def page(
         lapses += [entry.at + (now - floor) for entry in entries[-1:]]
     if isinstance(since, str):
         lapses.append((now // DAY + 1) * DAY)  # `yesterday` is another day from then on
-    until = min([snap.next_release(now), *lapses], default=NEVER)
+    until = min([snap.next_change(now), *lapses], default=NEVER)
     return Page(entries, snap.cursor, lambda: snap.count(agent, conditions, now)), until
 
 

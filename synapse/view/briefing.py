@@ -121,11 +121,12 @@ def _moment_of(
 def choose(moment: Moment, request: Request) -> Choice:
     """Return the entries that a view is made of."""
     now, snap, agent, live = moment
-    entries = candidates(snap, agent, now)
+    members = [] if request.department is None else _members(snap, request.department)
+    entries = _by_any(agent, members, lambda reader: candidates(snap, reader, now))
     about: About = {}
     fits: Fits = {}
     if request.department is not None:
-        entries = _common(snap, entries, _members(snap, request.department), now)
+        entries = _common(snap, entries, members, now)
     elif agent is not None and (request.about or request.worth):
         assert isinstance(snap, Snapshot)  # a past one is for views about nothing
         entries, about, fits = _for_task(snap, agent, request.about, entries, now)
@@ -234,15 +235,28 @@ def later(
     store.refresh()
     with store.snapshot() as snap:
         now = store.clock()
-        entries = snap.page(agent, Filter(since=_time(as_of, now) + 1, limit=None), now)
+        since = Filter(since=_time(as_of, now) + 1, limit=None)
         members = [] if department is None else _members(snap, department)
-        return _common(snap, entries[::-1], members, now)
+        entries = _by_any(agent, members, lambda reader: snap.page(reader, since, now)[::-1])
+        return _common(snap, entries, members, now)
 
 
 def _time(as_of: str | int, now: int) -> int:
     time = parse_since(as_of, now)
     assert time is not None
     return time
+
+
+def _by_any(
+    agent: Agent | None, members: list[Agent], read: Callable[[Agent | None], list[Entry]]
+) -> list[Entry]:
+    """Return what the agent reads; for the operator, who sees what stands in the place of an entry
+    for one member alone, what any of the members reads.
+    """
+    if agent is not None or not members:
+        return read(agent)
+    entries = {entry.seq: entry for member in members for entry in read(member)}
+    return [entries[seq] for seq in sorted(entries)]
 
 
 def _common(

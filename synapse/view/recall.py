@@ -139,7 +139,7 @@ def _by_id(snap: Snapshot, agent: Agent | None, text: str, now: int) -> Iterator
         entry = snap.entry(id, now, agent)
         if entry is None or entry.seq > snap.cursor or not visible(entry, agent):
             continue
-        if snap.fate(entry, now) is None:
+        if snap.fate(entry, now, agent) is None:
             yield entry
 
 

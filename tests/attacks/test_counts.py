@@ -28,7 +28,7 @@ LOW = "low"
 BASE = clocks.now() - 6 * 3_600_000_000
 AGENTS = (
     ("cto", "cto", {}),
-    ("hr", "engineer", {"read": ("secret/*",), "write": ("*",), "teams": ("people",)}),
+    ("hr", "engineer", {"read": ("secret/*", "api/*"), "write": ("*",), "teams": ("people",)}),
     (LOW, "engineer", {"read": ("api/*",), "write": ("api/*",), "authority": 10}),
     ("peer", "engineer", {"read": ("api/*",), "write": ("api/*",)}),
     ("junior", "engineer", {"write": ("*",), "review_required": True}),
@@ -42,6 +42,11 @@ def hidden_acts(mem, turn):
     yield lambda: cto.append("fired users", "secret/hr", priority="critical", topic="t")
     yield lambda: hr.append("users", "secret/hr", priority="important", topic="t")
     yield lambda: hr.append("users for cto", "api/users", to="agent:cto")
+    yield lambda: cto.append("ask me about users", "api/users", to="agent:hr", topic="u")
+    yield lambda: replace(mem, hr, "users are slow", namespace="secret/hr")
+    yield lambda: replace(mem, hr, "users tests run", namespace="api/users", to="agent:cto")
+    yield lambda: replace(mem, cto, "users down", namespace="api/users", to="agent:hr")
+    yield lambda: replace(mem, cto, "users have ids", namespace="secret/hr")
     yield lambda: cto.append("users soon over", "secret/hr", ttl="1m")
     yield lambda: junior.append("users waiting", "api/users")
     yield lambda: Mail(cto).send("hr", "users are fired", subject="layoffs")
@@ -71,6 +76,14 @@ def hidden_acts(mem, turn):
     )
 
 
+def replace(mem, me, body, **more):
+    """Write what supersedes the public entry with this text, where there is one by now."""
+    for entry in mem.as_agent("operator").read(limit=None):
+        if entry.body == body:
+            return me.append("users otherwise", supersedes=entry.id, **more)
+    return me.append("users otherwise", **more)
+
+
 def build(root, hidden):
     """Return a world: the same public acts at the same times, and hidden ones in between, or as many
     that nobody reads.
@@ -89,6 +102,7 @@ def build(root, hidden):
         lambda: memory.remember(cto, "users have ids", scope="global"),
         lambda: cto.append("users down", "api/users", priority="critical"),
         lambda: peer.claim("the docs", note="secret plan"),
+        lambda: low.append("users tests run again", "api/users", topic="u"),
     ]
     for turn, act in enumerate(public):
         clock.advance("10m")
@@ -165,6 +179,7 @@ READS |= {
     "about": lambda me, mem: me.briefing(quick=True, about="users salary").text,
     "later": lambda me, mem: [e.id for e in me.later("2h")],
     "fates": lambda me, mem: [me.fate(e.id) and me.fate(e.id).reason for e in me.read()],
+    "was": lambda me, mem: me.briefing(as_of="90m", quick=True).text,
     "poll": lambda me, mem: Mail(me).poll(),
     "inbox": lambda me, mem: [m.body for m in Mail(me).inbox()],
     "threads": lambda me, mem: [

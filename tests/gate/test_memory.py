@@ -152,23 +152,30 @@ def walk_briefing(me, world):
     for department in ("backend", "frontend", "ops"):
         found = me.briefing(department=department, encoding="cl100k_base", mark=False)
         members = [agent.id for agent in AGENTS if agent.department == department]
-        common = set.intersection(
-            *(world.live(name, states=LIVE | VIEWED) for name in (*members, me.id))
-        )
+        due = common(world, me.id, members, LIVE | VIEWED)
         yield (
             department,
             [found, found.markdown()],
-            {each.id for each in found.included} == common,
+            {each.id for each in found.included} == due,
             False,
         )
         yield (department, me.briefing(department=department, as_of=world.middle), True, False)
 
 
+def common(world, reader, members, states):
+    """What a department's view has: each member sees it, and the reader has nothing in its place,
+    or for the operator any of them has not.
+    """
+    seen = ({known.id for known in world.seen_by(name)} for name in members)
+    asking = members if reader == "operator" else [reader]
+    return set.union(*(world.live(name, states=states) for name in asking)).intersection(*seen)
+
+
 def walk_later(me, world):
     for department, names in ((None, ()), ("backend", ("eng-a", "eng-b"))):
         found = me.later(world.middle, department)
-        since = {id for id in world.live(me.id) if world.mem.store.entry(id).at > world.middle}
-        due = since.intersection(*(world.live(name) for name in names))
+        live = common(world, me.id, names, LIVE) if names else world.live(me.id)
+        due = {id for id in live if world.mem.store.entry(id).at > world.middle}
         yield department, found, {entry.id for entry in found} == due, False
     yield "from the first", me.later("3d"), True, False
 
@@ -269,7 +276,12 @@ def walk_get(me, world):
 def walk_fate(me, world):
     for known in (*world.seen_by(me.id), *world.ruled_by(me.id)):
         found = me.fate(known.id)
-        yield (known, found, (found is None) == (known.state in (*LIVE, *MAIL, "staged")), True)
+        yield (
+            known,
+            found,
+            (found is None) == (world.state(known, me.id) in (*LIVE, *MAIL, "staged")),
+            True,
+        )
     yield from refusals(me, world, me.fate)
 
 

@@ -127,7 +127,7 @@ UNGATED = {
     ),
     "keyed_since": "changes of files, for the sessions in that work tree; no text of an entry",
     "conditional": NUMBER,
-    **dict.fromkeys(("entries_around", "last_act_at"), NUMBER),
+    **dict.fromkeys(("entries_around", "last_act_at", "fates_changed"), NUMBER),
     **dict.fromkeys(
         "idle outdone lapsed comparable mergeable brought_back filings_of held_by"
         " weights counts_by_author of_night nights"
@@ -144,7 +144,7 @@ UNGATED = {
     "embeddable_count": NUMBER,
     **dict.fromkeys(
         (
-            "any_taint is_tainted floor_of version keys swept next_release act_at hidden shown"
+            "any_taint is_tainted floor_of version keys swept next_change act_at hidden shown"
             " seen_between lane_counts last_active written_lately"
         ).split(),
         NUMBER,
@@ -166,7 +166,7 @@ UNGATED = {
     "uses_of": NUMBER,
     **dict.fromkeys(
         (
-            "namespaces last_namespace covered nid_of aid_of audiences agents authors get_meta token_counts thread_of"
+            "namespaces last_namespace covered nid_of aid_of audiences agent agents authors get_meta token_counts thread_of"
             " tags_of_thread"
         ).split(),
         "names, not entries",

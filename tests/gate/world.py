@@ -68,6 +68,7 @@ class World:
     def __init__(self, mem, moment):
         self.mem, self.clock = mem, moment
         self.known = []
+        self.winners = {}  # what stands in the place of which
         for agent in AGENTS:
             mem.register(agent)
         self.agents = {agent.id: settled(agent) for agent in AGENTS} | {"operator": None}
@@ -203,6 +204,7 @@ class World:
         )
         more = {"supersedes": old.id} if state == "superseded" else {"topic": topic}
         self.write("winner", other, namespace, "agent:deaf", ttl="20d", **more)
+        self.winners[self.known[-2]] = self.known[-1]
 
     # -- the truth ---------------------------------------------------------------------------------
 
@@ -241,8 +243,14 @@ class World:
         return [known for known in self.known if known not in told]
 
     def live(self, reader, keep=lambda entry: True, states=LIVE):
-        found = [known for known in self.seen_by(reader) if known.state in states]
+        found = [known for known in self.seen_by(reader) if self.state(known, reader) in states]
         return {known.id for known in found if keep(self.entry(known))}
+
+    def state(self, known, reader):
+        """The state of an entry for this reader, from whom one that it does not see takes nothing."""
+        winner = self.winners.get(known)
+        gone = winner is None or visible(self.entry(winner), self.agents[reader])
+        return known.state if gone else "plain"
 
     def leaks(self, reader, told, reviewing=False):
         """What of the hidden entries stands in what the reader was told."""

@@ -9,12 +9,14 @@ from collections import defaultdict
 from collections.abc import Collection
 from typing import NamedTuple
 
-from synapse.authority import Effect, judge
+from synapse.authority import Effect, covers, judge
 from synapse.model.entry import NEVER, Entry
 
 
 class Outcome(NamedTuple):
-    """Until when each entry is hidden, and which entries are in open dispute with which others."""
+    """Until when each entry is hidden from the operator, who sees all that may take its place, and
+    which entries are in open dispute with which others.
+    """
 
     hidden: dict[int, int]
     disputed: dict[int, frozenset[int]]
@@ -26,7 +28,9 @@ def resolve(entries: Collection[Entry]) -> Outcome:
     The answer depends on the set alone, not on the order it is given in. Only an earlier entry can
     be superseded, so there are no cycles. Equals of different authors stay visible, in dispute.
     """
-    ended: set[int] = set()
+    ended: set[int] = set()  # for all who may see them
+    gone: set[int] = set()
+    by_seq = {entry.seq: entry for entry in entries}
     effects: dict[int, list[Effect]] = defaultdict(list)
     disputes: dict[int, set[int]] = defaultdict(set)
     by_id: dict[str, Entry] = {}
@@ -39,26 +43,41 @@ def resolve(entries: Collection[Entry]) -> Outcome:
             groups.append(topics[new.namespace, new.topic])
         rivals = sorted({rival for group in groups for rival in group if rival.seq not in ended})
         live_olds = [old for old in olds if old.seq not in ended]
-        in_dispute = {seq for seq, peers in disputes.items() if peers}
+        in_dispute = _known_disputes(disputes, by_seq)
         for effect in judge(new, live_olds, rivals, in_dispute):
             if effect.until:
                 effects[effect.seq].append(effect)
             else:
                 disputes[effect.seq].add(effect.by)
             if effect.until == NEVER:
-                ended.add(effect.seq)
+                gone.add(effect.seq)
+                if covers(by_seq[effect.by], by_seq[effect.seq]):
+                    ended.add(effect.seq)
         for seq in [seq for seq in disputes if seq in ended]:
             for peer in disputes.pop(seq):
                 disputes[peer].discard(seq)
         for group in groups:
             group.add(new)
         by_id.update({id: new for id in (new.id, new.alias) if id})
-    live = {entry.seq for entry in entries if not entry.archived} - ended
+    live = {entry.seq for entry in entries if not entry.archived} - gone
     hidden: dict[int, int] = {}
     for seq, own in effects.items():
         ends = [effect.until for effect in own if effect.until == NEVER or effect.by in live]
         hidden[seq] = max(ends, default=0)
     return Outcome(
         {seq: until for seq, until in hidden.items() if until},
-        {seq: frozenset(peers) for seq, peers in disputes.items() if peers},
+        {
+            seq: frozenset(peers - gone)
+            for seq, peers in disputes.items()
+            if seq not in gone and peers - gone
+        },
     )
+
+
+def _known_disputes(disputes: dict[int, set[int]], by_seq: dict[int, Entry]) -> set[int]:
+    """Return which entries are in a dispute that all of their readers see."""
+    return {
+        seq
+        for seq, peers in disputes.items()
+        if any(covers(by_seq[peer], by_seq[seq]) for peer in peers)
+    }

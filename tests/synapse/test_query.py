@@ -54,9 +54,10 @@ class Shelf:
         self.store.refresh()
         self.cursor = self.store.index.cursor()
         self.entries = self.query.all(0)
-        self.hidden = dict(
-            self.store.index.db.connection.execute("select seq, hidden from entries").fetchall()
-        )
+        run = self.store.index.db.connection.execute
+        self.hidden = dict(run("select seq, hidden from entries").fetchall())
+        self.fates = run("select seq, hider, until from fates where lifted = 0").fetchall()
+        self.by_seq = {entry.seq: entry for entry in self.entries}
 
     @property
     def query(self):
@@ -85,9 +86,33 @@ class Shelf:
         if not entry.staged and pick.random() < 0.05:
             self.commit.append(Record.new("resolve", "lead", {"entry": record.id}))
 
-    def matching(self, wanted, now, cursor):
+    def is_hidden(self, seq, now, agent):
+        """Whether an entry is hidden from all, or from this reader by something that it sees."""
+        if self.hidden[seq] >= 0:
+            return self.hidden[seq] > now
+        return any(
+            until > now
+            and visible(self.by_seq[hider], agent)
+            and (until == NEVER or self.stands(hider, agent))
+            for old, hider, until in self.fates
+            if old == seq
+        )
+
+    def stands(self, seq, agent):
+        """Whether an entry outranks others still: it is in no archive, and nothing is in its place."""
+        return (
+            not self.by_seq[seq].archived
+            and self.hidden[seq] != NEVER
+            and not any(
+                until == NEVER and self.hidden[seq] < 0 and visible(self.by_seq[hider], agent)
+                for old, hider, until in self.fates
+                if old == seq and hider in self.by_seq
+            )
+        )
+
+    def matching(self, wanted, now, cursor, agent):
         for entry in reversed(self.entries):
-            live = entry.expires > now and self.hidden[entry.seq] <= now
+            live = entry.expires > now and not self.is_hidden(entry.seq, now, agent)
             if (
                 entry.seq > cursor
                 or entry.archived != wanted.archived
@@ -159,7 +184,7 @@ def bare(entries):
 def test_a_page_is_what_brute_force_finds(shelf, agent, wanted, moment, cursor):
     now, cursor = shelf.start + moment, shelf.cursor if cursor is None else cursor
     wanted = wanted._replace(since=None if wanted.since is None else shelf.start + wanted.since)
-    matching = [*shelf.matching(wanted, now, cursor)]
+    matching = [*shelf.matching(wanted, now, cursor, agent)]
     seen = [entry for entry in matching if visible(entry, agent)]
     snap = Snapshot(shelf.query.db, shelf.query.names, cursor)
     page = snap.page(agent, wanted, now)
@@ -173,7 +198,9 @@ def test_a_page_is_what_brute_force_finds(shelf, agent, wanted, moment, cursor):
 @examples(200)
 def test_the_plain_pages_too(shelf, agent, priorities, moment):
     wanted, now = Filter(priorities), shelf.start + moment
-    seen = [entry for entry in shelf.matching(wanted, now, shelf.cursor) if visible(entry, agent)]
+    seen = [
+        entry for entry in shelf.matching(wanted, now, shelf.cursor, agent) if visible(entry, agent)
+    ]
     assert bare(shelf.query.page(agent, wanted, now)) == bare(seen[:50])
 
 
@@ -207,7 +234,7 @@ def test_unread_is_what_brute_force_counts(shelf, agent, moment, floor):
     floor = shelf.query.shown(agent.id)
     fresh = [
         entry
-        for entry in shelf.matching(Filter(limit=None), now, NEVER)
+        for entry in shelf.matching(Filter(limit=None), now, NEVER, agent)
         if entry.seq > floor and entry.author != agent.id and visible(entry, agent)
     ]
     count, until = shelf.query.unread(agent, now)

@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 
-from synapse.authority import Effect, judge
+from synapse.authority import Effect, covers, judge, visible
 from synapse.index.database import Database
 from synapse.index.derive import taint
 from synapse.index.derive.entries import entry_from, read_entry, size
+from synapse.model.agents import agent_from
 from synapse.model.entry import NEVER, RANK, Entry
 from synapse.model.kinds import MESSAGE, NUMBER
 from synapse.model.records import (
@@ -178,23 +179,39 @@ class Projector:
         for old in olds:
             rivals.update(seq for (seq,) in self.db.run("rivals_by_heirs", at | {"old": old}))
         # what is superseded while it is tainted stays so when it is not tainted any more
-        replaced = [self.entry(seq) for seq in olds if self._hidden(seq) != NEVER]
-        disputed = {
-            seq for seq in (*rivals, *olds) if self.db.run("in_dispute", {"seq": seq}).fetchone()
-        }
-        for effect in judge(new, replaced, [self.entry(seq) for seq in sorted(rivals)], disputed):
-            self._apply(effect)
+        entries = {seq: self.entry(seq) for seq in sorted({*rivals, *olds})} | {new.seq: new}
+        replaced = [entries[seq] for seq in olds if self._hidden(seq) != NEVER]
+        disputed = {seq for seq in entries if self._in_dispute(entries[seq])}
+        for effect in judge(new, replaced, [entries[seq] for seq in sorted(rivals)], disputed):
+            self._apply(effect, entries[effect.seq], entries[effect.by])
 
-    def _apply(self, effect: Effect) -> None:
+    def _apply(self, effect: Effect, entry: Entry, by: Entry) -> None:
         if effect.until:
-            self._hide(effect.seq, effect.by, effect.reason, effect.until)
+            narrow = not self._covers(by, entry)
+            # a message has no topic, and its author edits it for those who have it
+            if not narrow or entry.kind != MESSAGE:
+                self._hide(effect.seq, effect.by, effect.reason, effect.until, narrow=narrow)
         elif max(self._hidden(effect.seq), self._hidden(effect.by)) < NEVER:
             self.db.run("put_dispute", (effect.seq, effect.by))
 
-    def _hide(self, seq: int, by: int, reason: str, until: int) -> None:
-        self.db.run("put_fate", (seq, by, reason, until))
+    def _in_dispute(self, entry: Entry) -> bool:
+        """Return whether an entry is in a dispute that all of its readers see."""
+        peers = self.db.run("in_dispute", {"seq": entry.seq}).fetchall()
+        return any(self._covers(self.entry(peer), entry) for (peer,) in peers)
+
+    def _covers(self, new: Entry, old: Entry) -> bool:
+        """Return whether all who may see an entry may see another one, as of now its author too."""
+        if not covers(new, old):
+            return False
+        if new.author == old.author:
+            return True
+        row = self.db.run("agent", {"id": old.author}).fetchone()
+        return row is None or visible(new, agent_from(json.loads(row[0])))
+
+    def _hide(self, seq: int, by: int, reason: str, until: int, *, narrow: bool = False) -> None:
+        self.db.run("put_fate", (seq, by, reason, until, narrow))
         self._weigh(seq)
-        if until == NEVER:
+        if until == NEVER and not narrow:
             self.db.run("end_disputes", {"seq": seq})
 
     def _weigh(self, seq: int) -> None:
