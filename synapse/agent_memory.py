@@ -8,7 +8,15 @@ from functools import partial
 from synapse.access import review, staging
 from synapse.access.gate import Access, after
 from synapse.access.writer import Writer
-from synapse.authority import admit, check_when, may_close, may_replace, may_say
+from synapse.authority import (
+    TAKEN,
+    admit,
+    authorities_of,
+    check_when,
+    may_close,
+    may_replace,
+    may_say,
+)
 from synapse.errors import Conflict, Forbidden, InvalidEntry, InvalidQuery, NotFound
 from synapse.index.reading import asks_again
 from synapse.model import kinds
@@ -122,6 +130,10 @@ class AgentMemory:
         runs = kinds.items_of(draft.more.get("cites") or ())
         trust = self.access.trust(draft.namespace, draft.derived_from, runs)
         entry = admit(draft, agent, self.store.settings, trust=trust)
+        if draft.more.get("source") == TAKEN:
+            sources = map(self.access.entry, draft.derived_from)
+            least = min([entry.authority, *authorities_of(self.id, sources)])
+            entry = entry._replace(authority=least)
         for id in entry.replaces:
             may_replace(agent, self.access.entry(id), entry)
         entry = self.store.allowances.admit(entry)

@@ -43,6 +43,7 @@ from synapse.system.typed import NamedTuple
 
 MAX_BODY = 1 << 20
 MERGED = "merged"
+TAKEN = "synapse"  # the source of facts whose words were taken from messages, not by their author
 
 
 class Effect(NamedTuple):
@@ -138,6 +139,11 @@ def passed_on(trusts: Iterable[str]) -> str:
     gains trust on its way from one to the next.
     """
     return min(trusts, key=TRUST.index)
+
+
+def authorities_of(author: str, sources: Iterable[Entry]) -> list[int]:
+    """Return the authorities of the sources that are by others than this author."""
+    return [source.authority for source in sources if source.author != author]
 
 
 def _ttl(draft: Draft, settings: Settings) -> str:

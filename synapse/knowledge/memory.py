@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from synapse.agent_memory import AgentMemory, Names
-from synapse.authority import may_overrule, may_say
+from synapse.authority import TAKEN, authorities_of, may_overrule, may_say
 from synapse.errors import Conflict, Forbidden, InvalidEntry, NotFound
+from synapse.index.full_text.search import holding
 from synapse.index.questions.links import Link, links, uses
 from synapse.knowledge.references import resolve_reference
 from synapse.model.agents import Agent, authority_in
@@ -22,6 +23,7 @@ from synapse.system.checks import checked
 from synapse.system.digest import sha256
 from synapse.system.tokens import upper_bound
 
+_LOOKED_AT = 50  # entries that hold all words of a line
 MOST_KEPT = 20  # of the tags in one message: so many are kept at most
 LINK_TYPES = ("causes", "enables", "precedes", "correlates")
 SCOPES = ("agent", "group", "global")
@@ -178,7 +180,8 @@ def used(me: AgentMemory, ids: Iterable[str]) -> None:
 def harvest(me: AgentMemory, message: Entry) -> list[Entry]:
     """Keep what the tags in a message of one's own name: `@remember`, `@decision`, `@insight` and
     `@atom s | a | o | c`, each to the end of its line, the first `MOST_KEPT` of them. Those whom
-    the message reached may see it. Doing it again keeps nothing twice.
+    the message reached may see it; a line that others wrote before has no more authority and trust
+    than theirs. Doing it again keeps nothing twice.
     """
     if message.kind != MESSAGE or message.author != me.id:
         raise Forbidden(
@@ -225,11 +228,12 @@ def parse_tags(body: str) -> list[tuple[str, str]]:
 def _write_tagged(me: AgentMemory, message: Entry, position: int, tag: str, text: str) -> Entry:
     # from the message: the second time it is taken
     digest = bytes.fromhex(sha256(f"{message.id} {position}".encode()))
+    quoted = _quoted(me, message, text)
     how = {
-        "scope": _scope_of_message(me, message),
+        "scope": _scope_of_message(me, message, quoted),
         "to": message.addressees,
-        "cites": (message.id,),
-        "source": "synapse",
+        "cites": (message.id, *(entry.id for entry in quoted)),
+        "source": TAKEN,
     }
     if tag == "@atom":
         columns = [column.strip() for column in text.split("|") if column.strip()]
@@ -245,26 +249,44 @@ def _write_tagged(me: AgentMemory, message: Entry, position: int, tag: str, text
     )
 
 
-def _scope_of_message(me: AgentMemory, message: Entry) -> str:
-    """Return the recall scope of those who received a message. An addressee sees a fact in any
-    scope."""
+def _quoted(me: AgentMemory, message: Entry, text: str) -> list[Entry]:
+    """Return the earlier entries of others in which a line of a message stands, as far as its
+    author sees them."""
+    line = " ".join(text.split()).casefold()
+    with me.store.snapshot(words=True) as snap:
+        entries = holding(snap, _agent(me), text, me.store.clock(), _LOOKED_AT)
+    return [
+        entry
+        for entry in entries
+        if entry.author != me.id
+        and entry.seq < message.seq
+        and line in " ".join(entry.body.split()).casefold()
+    ]
+
+
+def _scope_of_message(me: AgentMemory, message: Entry, quoted: Iterable[Entry]) -> str:
+    """Return the recall scope of those who received a message, for words that are others' too. An
+    addressee sees a fact in any scope."""
     if message.addressees != ("all",):
         return "agent"
     agent = _agent(me)
-    if authority_in(agent, "global", me.store.settings.flat) >= me.store.settings.global_write:
+    own = authority_in(agent, "global", me.store.settings.flat)
+    if min([own, *authorities_of(me.id, quoted)]) >= me.store.settings.global_write:
         return "global"
     return f"group:{agent.groups[0]}" if len(agent.groups) == 1 else "agent"
 
 
 def summarise(me: AgentMemory, messages: Sequence[Entry], text: str | None = None) -> Entry:
     """Write a fact that sums a thread up: the caller's text, or its most telling lines. It reaches
-    only those who received every message."""
+    only those who received every message, and lines of others have no more authority as a fact."""
     if not messages:
         raise InvalidEntry("a thread without messages has nothing to sum up")
+    others, source = [], "agent"
     subject = next(
         (message.more["subject"] for message in messages if "subject" in message.more), ""
     )
     if text is None:
+        others, source = [*messages], TAKEN
         statements = [Turn(message.author, message.body) for message in messages]
         text = "\n".join(condense(statements, subject, upper_bound, _SUMMARY).pieces)
     audiences = [
@@ -274,7 +296,7 @@ def summarise(me: AgentMemory, messages: Sequence[Entry], text: str | None = Non
     ]
     to = sorted(set[str].intersection(*audiences)) or [f"agent:{me.id}"] if audiences else "all"
     head = f"{subject}: " if subject else ""
-    scope = "agent" if audiences else _scope_of_message(me, messages[0])
+    scope = "agent" if audiences else _scope_of_message(me, messages[0], others)
     cites = tuple(message.id for message in messages)
     return remember(
         me,
@@ -283,7 +305,7 @@ def summarise(me: AgentMemory, messages: Sequence[Entry], text: str | None = Non
         to=to,
         categories=("summary",),
         importance=2.0,
-        source="synapse",
+        source=source,
         cites=cites,
     )
 

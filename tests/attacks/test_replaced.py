@@ -57,7 +57,7 @@ class World:
     def pass_by(self):
         """Let as much time go by as an entry takes, with an act that nobody reads."""
         self.clock.advance("1m")
-        self.mem.store.act("used", "cto", counts={"fact_000000000000": 1})
+        self.mem.store.commit.act("used", "cto", counts={"fact_000000000000": 1})
 
     def answers(self, reader):
         """Return what a reader is told, by whichever way it asks."""
@@ -123,7 +123,7 @@ def history(seed, length=14):
 def both(seed, reader):
     """Return the two worlds of a reader: with all, and with what it may see."""
     whole, own = World(), World()
-    agent = whole.mem.store.agent(reader)
+    agent = whole.mem.store.agents.get(reader)
     taken = set()
     for author, body, more in history(seed):
         # two that name one entry are rivals, and say so to whoever sees both
@@ -221,7 +221,10 @@ def test_no_night_files_away_what_some_still_read(way):
         run_nightly(world.mem, "2026-11-27", world.clock())
     assert hidden.answers("eng") == plain.answers("eng")
     assert STOP in hidden.answers("eng")["briefing"]
-    shifts = [[world.mem.store.shift(agent.id) for agent in AGENTS] for world in (plain, hidden)]
+    shifts = [
+        [world.mem.store.agents.get(agent.id).shift for agent in AGENTS]
+        for world in (plain, hidden)
+    ]
     assert shifts[0] == shifts[1]
 
 

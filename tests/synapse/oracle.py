@@ -51,8 +51,8 @@ def resolve(entries: Collection[Entry]) -> Outcome:
                 disputes[effect.seq].add(effect.by)
             if effect.until == NEVER:
                 gone.add(effect.seq)
-                if covers(by_seq[effect.by], by_seq[effect.seq]):
-                    ended.add(effect.seq)
+                whole = covers(by_seq[effect.by], by_seq[effect.seq])
+                ended |= {effect.seq} if whole else set()
         for seq in [seq for seq in disputes if seq in ended]:
             for peer in disputes.pop(seq):
                 disputes[peer].discard(seq)
@@ -62,15 +62,11 @@ def resolve(entries: Collection[Entry]) -> Outcome:
     live = {entry.seq for entry in entries if not entry.archived} - gone
     hidden: dict[int, int] = {}
     for seq, own in effects.items():
-        ends = [effect.until for effect in own if effect.until == NEVER or effect.by in live]
-        hidden[seq] = max(ends, default=0)
+        hidden[seq] = max((e.until for e in own if e.until == NEVER or e.by in live), default=0)
+    open_disputes = {seq: frozenset(peers - gone) for seq, peers in disputes.items()}
     return Outcome(
         {seq: until for seq, until in hidden.items() if until},
-        {
-            seq: frozenset(peers - gone)
-            for seq, peers in disputes.items()
-            if seq not in gone and peers - gone
-        },
+        {seq: peers for seq, peers in open_disputes.items() if peers and seq not in gone},
     )
 
 

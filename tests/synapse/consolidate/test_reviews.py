@@ -90,7 +90,7 @@ def test_a_critical_counts_where_somebody_else_acted_on_it(world):
     mem.as_agent("b").writer.delivery("acked", [found["finished"].id], "finished its turn")
     me.append("as I said", "api", related=found["quoted by itself"].id)
     mem.as_agent("b").append(
-        "not so", "api", related=found["passed on"].id, supersedes=found["passed on"].id
+        "not so", "blockers/x", related=found["passed on"].id, supersedes=found["passed on"].id
     )
     clock.advance("1d")
     assert told(mem) == {

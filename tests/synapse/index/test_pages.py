@@ -225,7 +225,8 @@ def test_the_next_lapse_is_said_with_the_count(team):
     snap = team.snapshot()
     assert snap.unread(READER, team.clock())[1] == snap.all(0)[0].expires
     assert snap.unread(READER, entry.at + 2**42) == (0, NEVER)
-    assert snap.next_release(team.clock()) == NEVER
+    assert snap.next_change(team.clock()) == snap.all(0)[0].expires
+    assert snap.next_change(entry.at + 2**42) == NEVER
 
 
 def test_unread_entries_are_counted_by_priority(team):
