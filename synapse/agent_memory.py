@@ -137,7 +137,7 @@ class AgentMemory:
         for id in entry.replaces:
             may_replace(agent, self.access.entry(id), entry)
         entry = self.store.allowances.admit(entry)
-        entry, fields, key = self.access.braked(entry)
+        fields, key = self.access.sight(), None
         if entry.staged:
             key, unless = staging.KEY, all_of(staging.room(self.store), unless)
             staging.expire(self.store)

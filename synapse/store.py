@@ -28,7 +28,6 @@ from synapse.model.records import Record, sum_below
 from synapse.model.settings import Settings
 from synapse.system.typed import TYPE_CHECKING
 from synapse.trust.agents import Agents
-from synapse.trust.lineage import Sights
 from synapse.trust.operator_files import OperatorFiles
 
 if TYPE_CHECKING:
@@ -77,7 +76,8 @@ class Store:
         self.embeddings = Embeddings(
             self.index.db.path, self.root, self.readonly, lambda: self.settings
         )
-        self.sights = Sights()
+        # what reads and searches showed each run since it last wrote
+        self.sights: dict[str, dict[str, None]] = {}
         self.held: dict[str, int] = {}  # files that are locked while this is open
         # how often items were asked for, and since when that is not in the log
         self.used: dict[str, int] = {}

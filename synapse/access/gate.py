@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
-from synapse.access.writer import Writer, incarnation
+from synapse.access.writer import Writer
 from synapse.authority import is_merged, may_rule, passed_on, visible
 from synapse.errors import Forbidden, NotFound, ReadOnly, StoreError, SynapseError
 from synapse.model import kinds
@@ -20,7 +20,6 @@ from synapse.store import Store
 from synapse.system.quoting import escaped
 from synapse.system.typed import Any
 from synapse.trust import lineage
-from synapse.trust.spread import Brake, Braked
 
 WITHHELD = "(tainted: its text is shown to the operator alone)"
 _PLACES = ("thread", "parent", "urgency", "importance", "confidence", "cites")
@@ -99,22 +98,8 @@ class Access:
     def sight(self) -> dict[str, list[str]]:
         """Return what the run of this agent was shown since it last wrote, as a field of a
         record."""
-        ids = self.store.sights.of_run.pop(self.writer.run or "", None)
+        ids = self.store.sights.pop(self.writer.run or "", None)
         return {"saw": [*ids]} if ids else {}
-
-    def braked(self, entry: Entry) -> Braked:
-        """Return an entry as this agent may write it: a copy too many, by a run, waits."""
-        run = self.writer.run
-        if run is None:
-            return Braked(entry, {}, None)
-        sight = self.sight()
-        if entry.staged:
-            return Braked(entry, sight, None)
-        now = self.store.clock()
-        with self.store.snapshot() as snap:
-            command = incarnation()[0] is not None
-            brake = Brake(snap, self.store.sights, now, self.agent(), command)
-            return brake.apply(run, entry, sight)
 
     def known(self, id: str) -> Entry | None:
         """Return an entry that this agent may see; None where nothing has this id."""
@@ -192,7 +177,7 @@ class Access:
         if self.writer.run is not None:
             read = [*entries]
             foreign = (entry.id for entry in read if entry.author != self.id)
-            sight = self.store.sights.of_run.setdefault(self.writer.run, {})
+            sight = self.store.sights.setdefault(self.writer.run, {})
             sight.update(dict.fromkeys(foreign))
             self.noticed_ids(e.id for e in read if e.trust == "unverified")
 

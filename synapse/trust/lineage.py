@@ -20,18 +20,6 @@ from synapse.model.settings import Settings
 _OWN = frozenset(("entry", "shown", "delivery", "receipt", "claim", "change", "run", "used"))
 
 
-class Sights:
-    """What runs of this process had in sight: `of_run`, what reads and searches showed each since
-    it last wrote; `prints`, author and words of what it was shown, by the ids.
-    """
-
-    __slots__ = ("of_run", "prints")
-
-    def __init__(self) -> None:
-        self.of_run: dict[str, dict[str, None]] = {}
-        self.prints: dict[str, tuple[str, frozenset[tuple[str, ...]]]] = {}
-
-
 def limits(settings: Settings) -> bool:
     """Return whether a run is limited by what it was shown."""
     block = dict(settings.other).get("unverified")

@@ -12,7 +12,6 @@ from synapse.knowledge import memory
 from synapse.mail.mailbox import Mail
 from synapse.model import condense
 from synapse.tools import CLIENTS, call
-from synapse.trust import spread
 from tests.examples import examples
 
 OLD = re.compile(
@@ -62,19 +61,6 @@ def test_bullets_are_those_of_the_plain_pattern(text):
 def test_a_long_stretch_of_empty_lines_is_compared():
     """The plain pattern takes minutes."""
     assert words.sentences("a" + "\n" * LONG + "b") != []
-
-
-@given(st.text("> a\n\t\r", max_size=12))
-@examples(3_000)
-def test_what_is_quoted_is_that_of_the_plain_pattern(text):
-    plain = re.sub(r"(?m)^\s*>.*$", "", text)
-    assert re.findall(r"\w+", spread._QUOTED.sub("", text)) == re.findall(r"\w+", plain)
-
-
-def test_a_long_stretch_of_empty_lines_is_looked_at_for_copies():
-    """The plain pattern takes minutes."""
-    text = "one two three four five six" + "\n" * LONG + "seven"
-    assert len(spread.rows_of(text)) == 4
 
 
 LONG = 200_000
