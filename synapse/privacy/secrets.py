@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator
 from functools import cache
 
-from synapse.privacy.words import Words, bytes_of, has, words_of
+from synapse.privacy.words import Words, bytes_of, has, strings, words_of
 from synapse.system.typed import Any, NamedTuple
 
 MARK = "[secret: "
@@ -178,20 +178,47 @@ def found(text: str, words: Words | None = None) -> list[Span]:
     return apart([span for span in spans if not text.startswith(marks, span[0])])
 
 
-def mask_deep(value: Any, name: str = "") -> Any:
+def mask_deep(value: Any) -> Any:
     """Return JSON with every secret in its texts masked; what holds none is the same object."""
+    text = "\n".join(strings(value))  # most hold none: one look at all of them says so
+    words = words_of(text)
+    if not hinted(text, words) or not (found(text, words) or _names_a_secret(value)):
+        return value
+    return _masked(value)
+
+
+def _masked(value: Any, name: str = "") -> Any:
     if isinstance(value, str):
         masked = mask(value)
-        if name and masked == value and _is_named(name) and len(value) >= 6:
+        if masked == value and _is_secret_by_name(name, value):
             return value if value.startswith(MARK) else _mark(_assigned_kind(name))
         return masked
     if isinstance(value, dict):
-        result: Any = {mask(key): mask_deep(item, key) for key, item in value.items()}
+        result: Any = {mask(key): _masked(item, key) for key, item in value.items()}
         return value if result == value else result
     if isinstance(value, list | tuple):
-        items = [mask_deep(item) for item in value]
+        items = [_masked(item) for item in value]
         return value if items == list(value) else type(value)(items)
     return value
+
+
+def _is_secret_by_name(name: str, value: Any) -> bool:
+    """Return whether a text is a secret because of the name that it stands under."""
+    return isinstance(value, str) and len(value) >= 6 and name != "" and _is_named(name)
+
+
+def _names_a_secret(value: Any) -> bool:
+    """Return whether a name anywhere in a value tells that what stands under it is a secret."""
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, dict):
+            if any(_is_secret_by_name(name, inner) for name, inner in item.items()):
+                return True
+            waiting += item.values()
+        elif isinstance(item, list | tuple):
+            waiting += item
+    return False
 
 
 def mask_json(text: str) -> str:
@@ -202,7 +229,10 @@ def mask_json(text: str) -> str:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return mask(text)
-    for plain, masked in _changes(value, mask_deep(value)):
+    result = mask_deep(value)
+    if result is value:
+        return text
+    for plain, masked in _changes(value, result):
         for dumped in (json.dumps(plain), json.dumps(plain, ensure_ascii=False)):
             text = text.replace(dumped, json.dumps(masked, ensure_ascii=False))
     return text
@@ -346,7 +376,11 @@ def _assignments(text: str, words: Words) -> Iterator[re.Match[str]]:
     suspect = not _NAMED.isdisjoint(words.each)
     suspect = suspect or "password" in small or "secret" in small
     if suspect and compiled(_FOLLOWED).search(small):
-        yield from compiled(_ASSIGNED, re.IGNORECASE).finditer(text)
+        pattern = compiled(_ASSIGNED, re.IGNORECASE)
+        match = pattern.search(text)
+        while match:  # what one is given may itself be the next: `the secret:`, then `key=...`
+            yield match
+            match = pattern.search(text, match.start("value"))
 
 
 @cache

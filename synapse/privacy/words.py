@@ -4,7 +4,7 @@ nothing was found. `secrets`, `personal` and `records` ask.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from synapse.system.typed import Any, NamedTuple
 
@@ -55,14 +55,17 @@ def has(text: str, parts: Iterable[str]) -> bool:
     return any(map(text.__contains__, parts))
 
 
-def strings(value: Any) -> Iterator[str]:
-    """Yield every text in a value as JSON has them, names included."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for name, item in value.items():
-            yield name
-            yield from strings(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from strings(item)
+def strings(value: Any) -> list[str]:
+    """Return every text in a value as JSON has them, names included."""
+    texts: list[str] = []
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str):
+            texts.append(item)
+        elif isinstance(item, Mapping):
+            for name, inner in [*item.items()][::-1]:
+                waiting += (inner, name)
+        elif isinstance(item, list | tuple):
+            waiting += item[::-1]
+    return texts

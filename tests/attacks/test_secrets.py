@@ -4,6 +4,7 @@ file it was, and their author is told.
 
 import json
 import os
+import random
 import sqlite3
 import time
 from pathlib import Path
@@ -69,6 +70,32 @@ def test_the_check_finds_a_planted_secret(memory):
         "planted.db-wal"
     }
     connection.close()
+
+
+@pytest.mark.parametrize(
+    "before", ["the secret:\n", "password:\n\n", "token is ", "my key = secret: ", "pass =\n"]
+)
+def test_a_secret_behind_a_name_that_was_given_nothing_is_found(memory, before):
+    given = "password=hunter22!x"
+    assert "hunter22" not in secrets.mask(before + given)
+    assert "hunter22" not in secrets.mask(f"{before}\n{given}")
+    entry = memory.as_agent("eng-a").append(before, "api/keys", evidence=given)
+    assert "hunter22" not in entry.evidence
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_one_look_at_all_texts_of_a_value_finds_as_much_as_one_at_each(seed):
+    chance, held = random.Random(seed), 0
+    texts = [text for _, text, _ in made(300, seed)]
+    names = ["api_key", "token", "ids", "the secret", "password is", "x"]
+    for _ in range(500):
+        picked = [chance.choice([*texts[:9], *names, *9 * [""]]) for _ in range(4)]
+        value = {chance.choice(names): picked[0], "deep": [{picked[1]: 3}, (picked[2],)]}
+        value[chance.choice(names)] = {chance.choice(names): picked[3]}
+        looked = secrets.mask_deep(value)
+        assert looked == secrets._masked(value)
+        held += looked != value
+    assert 300 < held < 500
 
 
 def test_every_field_of_an_entry_is_masked(memory):
