@@ -27,10 +27,9 @@ def results(store: Store, run: Run, session: Session | None) -> list[str]:
 
 def uses(store: Store, session: Session) -> dict[str, list[int]]:
     """Return how many of the entries that the prompt showed whole were used, kind by kind."""
-    receipt, now = load(session.first["receipt"]), store.clock()
+    receipt = load(session.first["receipt"])
+    shown = {id: why for id, _, form, why in receipt.included if form != POINTER and why}
     with store.snapshot(late=True) as snap:
-        entries = [
-            (why, snap.entry(id, now)) for id, _, form, why in receipt.included if form != POINTER
-        ]
-    texts = [(why, entry.body) for why, entry in entries if entry is not None and why]
+        bodies = snap.bodies(shown)
+    texts = [(why, bodies[id]) for id, why in shown.items() if id in bodies]
     return selection.uses(texts, session.run.task.text, session.conversation.turns)

@@ -253,6 +253,10 @@ select hidden from entries where seq = :seq
 -- name: id_of
 select rec, seq from ids where id = :id
 
+-- name: bodies
+select i.id, t.body from json_each(:ids) one join ids i on i.id = one.value
+join texts t on t.rec = i.rec
+
 -- name: minted
 select max(cast(substr(id, length(:start) + 1) as integer)) from ids where id >= :start and id < :end
 

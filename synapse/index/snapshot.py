@@ -60,6 +60,12 @@ class Snapshot(Pages):
             entry_from(self.db.run("row", {"seq": seq}).fetchone()), now, self.names.reach(agent)
         )
 
+    def bodies(self, ids: Iterable[str]) -> dict[str, str]:
+        """Return the texts of these entries, of those that there are, by their ids. Whether anybody
+        may see them is the caller's to ask.
+        """
+        return dict(self.db.run("bodies", {"ids": json.dumps([*ids])}).fetchall())
+
     def all(self, now: int) -> list[Entry]:
         """Return every entry that took effect, oldest first: live, hidden or archived."""
         return self._loaded("every", {"cursor": self.cursor}, now)

@@ -117,6 +117,7 @@ UNGATED = {
     "row": PICKED,
     "fate": PICKED,
     "id_of": PICKED,
+    "bodies": PICKED,
     "every": "for export, the operator's",
     **dict.fromkeys(("criticals", "tellings"), "for the report on wakes, the operator's"),
     "acts": "for audit, the operator's; `log` asks the seat for each entry",
