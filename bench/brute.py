@@ -14,7 +14,7 @@ from typing import NamedTuple
 from synapse.model.entry import PRIORITIES, Entry
 
 K, LONG = 1.2, 64
-SETTLED = 40  # so many of the best are put in order by authority too
+SETTLED = 32  # so many are scored at all, and put in order by authority too
 _WORD = re.compile("[0-9a-z]+")
 
 

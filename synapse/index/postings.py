@@ -35,7 +35,7 @@ class Postings:
 
     def __init__(self) -> None:
         self.terms: dict[str, tuple[int, int]] = {}
-        self.long: tuple[int, dict[int, int]] = (0, {})
+        self.long: tuple[int, dict[int, int], int] = (0, {}, 0)
         self.weighty: tuple[int, int, int] = (0, 0, 0)
         self.size = 0
 
@@ -51,9 +51,11 @@ class Postings:
             self.terms[term] = end, entries
         return entries
 
-    def lengths(self, db: Database, end: int) -> list[Length]:
-        """Return the entries that are long, by about how many words they have."""
-        reached, by_size = self.long
+    def lengths(self, db: Database, end: int) -> tuple[int, list[Length]]:
+        """Return the entries that are short, and those that are long, by about how many words they
+        have.
+        """
+        reached, by_size, short = self.long
         if reached != end:
             new: dict[int, list[int]] = {}
             for seq, size in db.run("long_since", {"floor": reached}):
@@ -62,8 +64,11 @@ class Postings:
             by_size = by_size | {
                 size: by_size.get(size, 0) | bits(seqs) for size, seqs in new.items()
             }
-            self.long = end, by_size
-        return [Length(*pair) for pair in by_size.items()]
+            short = (1 << end + 1) - 1
+            for entries in by_size.values():
+                short ^= entries
+            self.long = end, by_size, short
+        return short, [Length(*pair) for pair in by_size.items()]
 
     def priorities(self, db: Database, end: int) -> tuple[int, int]:
         """Return the entries that are important, and those that are critical."""

@@ -126,11 +126,8 @@ class Search:
         """
         whole = FINE / sum(term.rarity for term in query_terms)
         planes = total((round(term.rarity * whole), term.entries) for term in query_terms)
-        long = self.snap.postings.lengths(self.db, self.end)
+        short, long = self.snap.postings.lengths(self.db, self.end)
         if long:
-            short = (1 << self.end + 1) - 1
-            for _, entries in long:
-                short ^= entries
             shares = [(round(SHARES * says(length)), entries) for length, entries in long]
             planes = scaled(planes, [(SHARES, short), *shares])
         return [*self.snap.postings.priorities(self.db, self.end), *planes]
