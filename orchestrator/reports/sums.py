@@ -56,13 +56,14 @@ def sums(source: Source, by: str, since: int = 0) -> Sums:
     groups: dict[str, list[RunRow]] = {}
     for row in rows:
         groups.setdefault(group_of(source, by, row), []).append(row)
-    reported = None if by in ("model", DAY) else _blockers(source, by, since)
+    with source.store.snapshot() as snap:
+        blockers = snap.blockers(since)
+    reported = None if by in ("model", DAY) else _blockers_by(source, by, blockers)
     found = [
         _sum(source, name, groups.get(name, []), None if reported is None else reported[name])
         for name in sorted({*groups, *(reported or ())})
     ]
-    blockers = sum(_blockers(source, "agent", since).values())
-    total = _sum(source, "in all", rows, blockers)
+    total = _sum(source, "in all", rows, sum(count for *_, count in blockers))
     return Sums(by, found, total, notices(runs))
 
 
@@ -103,11 +104,9 @@ def _sum(source: Source, name: str, rows: list[RunRow], blockers: int | None) ->
     )
 
 
-def _blockers(source: Source, by: str, since: int) -> Counter[str]:
+def _blockers_by(source: Source, by: str, blockers: Iterable[tuple[str, str, int]]) -> Counter[str]:
     """Count the critical entries in `blockers/`, by their project or their author."""
     agents, counts = source.store.agents.all(), Counter[str]()
-    with source.store.snapshot() as snap:
-        blockers = snap.blockers(since)
     for namespace, author, count in blockers:
         agent = agents.get(author)
         whose = {"project": namespace.partition("/")[2], "agent": author}

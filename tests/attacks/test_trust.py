@@ -453,7 +453,7 @@ def at_work(memory, agent="eng", project="shop", **more):
     with Supervisor(memory, engine=Scripted()) as supervisor:
         store = supervisor.run_store
         task = Task("Work", agent, project, **more)
-        run = store.runs.begin(f"{agent}-run", task, store.agents.get(agent), "nobody", None, None)
+        run = store.runs.begin(f"{agent}-run", task, store.agent(agent), "nobody", None, None)
         yield store.agent_memory(run)
 
 

@@ -19,7 +19,7 @@ class Blocked:
     def begin(self, agent="eng-a", parent=None, project="web", **more):
         id = name(agent, len(self.runs.all()))
         task = Task("Work", agent, project)
-        who = self.store.agents.get(agent)
+        who = self.store.agent(agent)
         fields = NEEDS | more
         return self.runs.begin(id, task, who, "nobody", parent, None, **fields)
 
