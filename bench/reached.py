@@ -7,6 +7,9 @@ Of the tests that reach a statement the map keeps the nearest and quickest, as `
 statement is known by its function and the digest of that function, without docstrings, so that a
 change elsewhere in a module takes nothing away, nor does the module's move to another folder. A
 file that is no module, such as a template, is known by its path, and was reached by who read it.
+
+A test is named in the map by five letters that its id alone decides, so that a test which came or
+went changes no line but its file's and those of the functions that it reaches: git merges two maps.
 """
 
 import argparse
@@ -47,6 +50,8 @@ except ImportError:
 """
 
 HEAD = -1
+LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+WIDTH = 5  # letters of a test's name in the map
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Documented = ast.Module | ast.ClassDef | Function
 
@@ -177,6 +182,12 @@ def ranked(path: str, tests: Iterable[str], seconds: Mapping[str, float]) -> Ite
     return (test for *_, test in sorted(rows))
 
 
+def short(test: str) -> str:
+    """Return the name of a test in the map."""
+    number = int.from_bytes(sha256(test.encode()).digest()[:8])
+    return "".join(LETTERS[number // 62**place % 62] for place in range(WIDTH))
+
+
 def afforded(tests: Iterable[str], seconds: Mapping[str, float], limit: float) -> list[str]:
     """Return the tests that the limit has room for, the first at any cost."""
     picked: list[str] = []
@@ -199,17 +210,18 @@ class Reached:
             for case, spent in cases.items()
         }
         self.files = frozenset(content["tests"])
-        names = list(self.seconds)
+        named_so = {short(test): test for test in self.seconds}
         self._by: dict[Statement, list[str]] = {}
         self._of: defaultdict[tuple[str, str], dict[str, None]] = defaultdict(dict)
         self._moved: defaultdict[tuple[str, str, int], list[str]] = defaultdict(list)
         for path, functions in content["reached"].items():
             for function, (digest, *blocks) in functions.items():
-                for numbers, tests in blocks:
-                    named = [names[test] for test in tests]
+                for numbers, names in blocks:
+                    all_named = (names[at : at + WIDTH] for at in range(0, len(names), WIDTH))
+                    named = [named_so[name] for name in all_named if name in named_so]
                     for whole in {function, ""}:  # "" is all of the module
                         self._of[path, whole] |= dict.fromkeys(named)
-                    for number in numbers:
+                    for number in _numbers(numbers):
                         self._by[Statement(path, function, digest, number)] = named
                         self._moved[function, digest, number] += named
 
@@ -309,21 +321,41 @@ def _content(by: Mapping[Statement, Sequence[str]], seconds: Mapping[str, float]
     """Return the map as it is written, of the nearest tests of each statement and file."""
     chosen = {one: _nearest(one.path, tests, seconds) for one, tests in by.items()}
     used = sorted({test for tests in chosen.values() for test in tests})
-    place = {test: at for at, test in enumerate(used)}
+    names = {test: short(test) for test in used}
+    if len({*names.values()}) < len(used):
+        raise ValueError("two tests have one name in the map: WIDTH is to be larger")
     files: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for test in used:
         file, _, case = test.partition("::")
         files[file][case] = round(seconds[test], 2)
     reached: defaultdict[str, dict[str, list[Any]]] = defaultdict(dict)
-    blocks: defaultdict[tuple[str, str, str], dict[tuple[int, ...], list[int]]]
+    blocks: defaultdict[tuple[str, str, str], dict[str, list[int]]]
     blocks = defaultdict(lambda: defaultdict(list))
     for one in sorted(chosen):
-        named = tuple(sorted(place[test] for test in chosen[one]))
+        named = "".join(sorted(names[test] for test in chosen[one]))
         blocks[one[:3]][named].append(one.number)
     for (path, function, digest), rows in blocks.items():
-        pairs = [[numbers, list(named)] for named, numbers in rows.items()]
+        pairs = [[_stretches(numbers), named] for named, numbers in rows.items()]
         reached[path][function] = [digest, *pairs]
     return {"tests": dict(files), "reached": dict(reached)}
+
+
+def _stretches(numbers: Iterable[int]) -> str:
+    """Return numbers as a text: `0:4,7`."""
+    stretches: list[list[int]] = []
+    for number in sorted(numbers):
+        if stretches and stretches[-1][1] == number - 1:
+            stretches[-1][1] = number
+        else:
+            stretches.append([number, number])
+    return ",".join(f"{a}" if a == b else f"{a}:{b}" for a, b in stretches)
+
+
+def _numbers(text: str) -> Iterator[int]:
+    """Yield the numbers that `_stretches` wrote."""
+    for stretch in text.split(","):
+        first, _, last = stretch.partition(":")
+        yield from range(int(first), int(last or first) + 1)
 
 
 def _nearest(path: str, tests: Sequence[str], seconds: Mapping[str, float]) -> list[str]:

@@ -11,7 +11,7 @@ import pytest
 
 from bench import affected, reached
 from bench.affected import Change, changes, selection
-from bench.reached import HEAD, ROOT, Reached, Source, modules, read, record
+from bench.reached import HEAD, ROOT, Reached, Source, Statement, modules, read, record
 from tests import examples
 from tests.pages import PAGES, blocks, name_of
 from tests.pages import read as read_page
@@ -164,6 +164,27 @@ def test_one_test_file_is_recorded_anew_and_the_others_are_kept(tree, recorded):
     assert again.seconds.keys() == {LARGER, second, TEXT, PROCESS, *LARGEST}
     statement = Source("synapse/mod.py", MODULE).at(line)
     assert again.of_statement(statement) == {LARGER, second}
+
+
+def test_maps_of_two_branches_merge_line_by_line(tmp_path):
+    """Each records a test of a file of its own, which reaches another function."""
+
+    def written(name, *more):
+        by, seconds = {}, {}
+        pairs = [(function, f"tests/test_{function}.py::test_it") for function in "fghi"]
+        for function, test in (*pairs, *more):
+            by.setdefault(Statement("synapse/mod.py", function, "0" * 8, 0), []).append(test)
+            seconds[test] = 0.5
+        reached.write(reached._content(by, seconds), tmp_path / name)
+        return str(tmp_path / name)
+
+    first, last = ("f", "tests/test_f.py::test_more"), ("i", "tests/test_i.py::test_more")
+    maps = written("ours", first), written("base"), written("theirs", last)
+    done = subprocess.run(["git", "merge-file", *maps], capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert sorted(read(tmp_path / "ours").pairs()) == sorted(
+        read(Path(written("both", first, last))).pairs()
+    )
 
 
 def test_a_function_that_changed_or_moved_since_keeps_its_tests(recorded):
