@@ -12,7 +12,7 @@ from bench.ground import Ground, declared_lines, fill, team
 from bench.workload import DAY, DAYS, Item, items
 from synapse.access import containment
 from synapse.authority import admit
-from synapse.log.line import entry_record
+from synapse.log.commit import entry_record
 from synapse.model.agents import OPERATOR
 from synapse.model.entry import Draft
 from synapse.model.records import Record
@@ -74,4 +74,4 @@ class _Lineage:
             )
             entry = admit(draft, agents[item.author], Settings())
             record = Record.new("entry", item.author, {}, entry)
-            yield item.at, entry_record(record, item.at, item.id, False)
+            yield item.at, entry_record(record, item.at, item.id)

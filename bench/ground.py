@@ -21,9 +21,9 @@ from synapse.authority import admit
 from synapse.formats.declared import render_agent
 from synapse.log import settle
 from synapse.log.chain import encode
+from synapse.log.commit import agent_record, entry_record
 from synapse.log.files import FilesLog
 from synapse.log.journal import SEGMENT_BYTES
-from synapse.log.line import agent_record, entry_record
 from synapse.log.progress import Progress, boot
 from synapse.model import clock
 from synapse.model.agents import OPERATOR, Agent, agent_from, settled
@@ -143,7 +143,7 @@ def _lines(
     for item in entries:
         entry = admit(_draft(item), known[item.author], settings)
         record = Record.new("entry", item.author, {}, entry)
-        yield item.at, entry_record(record, item.at, item.id, False)
+        yield item.at, entry_record(record, item.at, item.id)
 
 
 def _draft(item: Item) -> Draft:

@@ -16,7 +16,7 @@ from bench.workload import DAY, DAYS, READER, WORDS, WRITERS, bodies
 from bench.writing import BLOCK, BLOCKS, CREW, EACH, together
 from synapse import Mail
 from synapse.authority import admit
-from synapse.log.line import entry_record
+from synapse.log.commit import entry_record
 from synapse.model import kinds
 from synapse.model.entry import Draft, addressees
 from synapse.model.records import Record
@@ -149,7 +149,7 @@ def _lines(ground: Ground) -> Iterator[tuple[int, Record]]:
         draft = _message(dice, threads[part], dice.choice(pool), dice.choice(names[1:]))
         entry = admit(draft, known[draft.author], settings)
         record = Record.new("entry", draft.author, {}, entry)
-        yield at, entry_record(record, at, entry.id, False)
+        yield at, entry_record(record, at, entry.id)
 
 
 def _message(dice: random.Random, thread: str, body: str, author: str) -> Draft:

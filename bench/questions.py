@@ -19,7 +19,7 @@ from bench.ground import Ground, declared_lines, fill, team
 from bench.workload import DAY, DAYS, READER, WORDS, WRITERS
 from synapse.agent_memory import AgentMemory
 from synapse.authority import admit
-from synapse.log.line import entry_record
+from synapse.log.commit import entry_record
 from synapse.model import kinds
 from synapse.model.entry import Draft, addressees
 from synapse.model.records import Record
@@ -125,7 +125,7 @@ def _lines(
         id = entry.id or f"syn-bench-{place}"
         if place % every == 0:
             questions.append(Question(_question(dice, spoken, said), id))
-        yield (at, entry_record(Record.new("entry", entry.author, {}, entry), at, id, False))
+        yield (at, entry_record(Record.new("entry", entry.author, {}, entry), at, id))
 
 
 def _draft(dice: random.Random, kind: str, body: str, thread: str) -> Draft:

@@ -10,17 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
-from synapse.errors import NotFound
+from synapse.errors import NoKey, NotFound
 from synapse.log.files import FilesLog
-from synapse.log.line import agent_record, entry_record
-from synapse.log.taken_ids import TakenIds, claim, names_of
-from synapse.model import kinds
+from synapse.log.taken_ids import TakenIds, claim
+from synapse.model import clock, kinds
 from synapse.model.agents import Agent
-from synapse.model.entry import mint, minted
+from synapse.model.entry import SEALED, Entry, is_id, mint, minted
 from synapse.model.placement import Keeper, Tail
-from synapse.model.records import Guard, Record, act_of, all_of, demand
+from synapse.model.records import Guard, Record, act_of, all_of, demand, fields_of
 from synapse.privacy.records import safe
-from synapse.system.typed import TYPE_CHECKING
+from synapse.system.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from synapse.index.index import Index
@@ -177,8 +176,7 @@ class Decision:
                 return self.commit.log.at(first)
             demand(self.unless, self.index.keyed)
         if record.entry is not None:
-            record = self._place_entry(record, tail, at)
-            self.names.update(names_of(record))
+            return self._place_entry(record, tail, at)
         return record
 
     def _taken(self, id: str) -> bool:
@@ -187,14 +185,19 @@ class Decision:
     def _place_entry(self, record: Record, tail: Tail, at: int) -> Record:
         """Return an entry's record with its id and its text."""
         id = self._claim(record, tail)
-        alias = record.fields.get("alias")
-        if not alias or alias == id:
-            return entry_record(record, at, id, alias_free=False)
-        # A name of our own form is no alias from today on: the log has yet to give it to somebody
-        # else.
+        alias = self._alias(record, tail, id) if "alias" in record.fields else None
+        self.names.update((id,) if alias is None else (id, alias))
+        return entry_record(record, at, id, alias)
+
+    def _alias(self, record: Record, tail: Tail, id: str) -> str | None:
+        """Return the id that a dropped file had, where it may find the entry too. One of our own
+        form may not, from today on: the log has yet to give it to somebody else.
+        """
+        alias: str = record.fields["alias"]
         own = minted(alias)
         old = own is None or own[0] < tail.day
-        return entry_record(record, at, id, old and not self._taken(alias))
+        free = old and alias != id and is_id(alias) and not self._taken(alias)
+        return alias if free else None
 
     def _claim(self, record: Record, tail: Tail) -> str:
         """Return the entry's id. A wanted one is kept if it is free and not far ahead."""
@@ -215,3 +218,52 @@ class Decision:
             id = mint(day, number)
             if not self.commit.log.occupied(f"entries/{record.entry.namespace}/{id}.md"):
                 return id
+
+
+def entry_record(record: Record, at: int, id: str, alias: str | None = None) -> Record:
+    """Return a new entry's record under its id, and another that finds it. An entry that came as a
+    text of its own keeps that text.
+    """
+    from synapse.formats import codec
+
+    assert record.entry is not None
+    if record.entry.scope in SEALED:
+        _demand_envelope(record.entry)
+    timestamp = record.entry.timestamp or clock.seconds(at)
+    entry = record.entry._replace(id=id, timestamp=timestamp, alias=alias)
+    fields = fields_of(entry)
+    for name, value in record.fields.items():
+        if name != "alias":
+            fields[name] = value
+    text = record.text
+    if text is None:
+        text = codec.render(entry)
+        fields["start"] = len(text) - len(entry.body) - 1
+    return record._replace(id=id, fields=fields, text=text)
+
+
+def _demand_envelope(entry: Entry) -> None:
+    """Refuse the plain text of a sealed scope, whoever writes it: it never comes to the disk."""
+    from synapse import crypto
+
+    if not crypto.is_envelope(entry.body):
+        raise NoKey(
+            f"scope: {entry.scope} needs a key to seal it: nothing was stored;"
+            " `synapse keys` says which there are"
+        )
+
+
+def agent_record(
+    agent: Agent, by: str, was: Agent | None, how: str = "registered", sha: str | None = None
+) -> Record:
+    """Return the record that declares an agent, with what it was before, and the digest of the file
+    that declares it.
+    """
+    fields = {"agent": _declared(agent), "how": how} | ({"was": _declared(was)} if was else {})
+    return Record.new("agent", by, fields | ({"sha": sha} if sha else {}))
+
+
+def _declared(agent: Agent) -> dict[str, Any]:
+    fields = agent._asdict()
+    del fields["shift"]
+    return fields

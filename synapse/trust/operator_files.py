@@ -11,9 +11,8 @@ from collections.abc import Iterable
 
 from synapse.errors import InvalidEntry, StoreError, SynapseError
 from synapse.index.index import Index
-from synapse.log.commit import Commit
+from synapse.log.commit import Commit, agent_record
 from synapse.log.files import FilesLog
-from synapse.log.line import agent_record
 from synapse.model.agents import OPERATOR, settled
 from synapse.model.namespace import is_component
 from synapse.model.records import Record
