@@ -13,9 +13,10 @@ from collections.abc import Callable
 
 from synapse.embeddings import Embeddings
 from synapse.errors import NewerProtocol, NotFound, StoreCorrupt, StoreError
-from synapse.index.index import Index
+from synapse.index.index import READERS_WAIT, Index
 from synapse.index.questions.allowance import Allowances
 from synapse.index.reading import Reading
+from synapse.index.replay import index_in_memory, open_index
 from synapse.log.adopt import Channel
 from synapse.log.commit import Commit
 from synapse.log.files import FilesLog
@@ -59,11 +60,9 @@ class Store:
         self.readonly = isinstance(log, FilesLog) and log.readonly
         path = f"{self.root}/.index/brain.db" if self.root else ":memory:"
         if self.readonly:
-            from synapse.index.replay import index_in_memory
-
             self.index = index_in_memory(log, path)
         else:
-            self.index = Index(log, path)
+            self.index = Index(log, path) if self.root is None else open_index(log, path)
         self.commit = Commit(log, self.index)
         self.tree = Tree(log, self.commit, self.index) if isinstance(log, FilesLog) else None
         # finishes what killed processes began here; returns what is left
@@ -104,10 +103,13 @@ class Store:
             if self.readonly:
                 self.operator_files.reread()
                 self._looked = start
-            elif self._alone(lambda tree: self._look(tree, whole)):
+            elif self._alone(lambda tree: self._look(tree, whole), whole):
                 self._looked = self._noticed = time.monotonic()
                 self._pause = min(max(LOOK_EVERY, 5 * (self._looked - start)), LOOK_AT_LEAST_EVERY)
-        self.index.take_in()
+        if whole:
+            self.index.take_in()
+        else:
+            self.index.to_read(words=False)
 
     def snapshot(self, *, words: bool = False, late: bool = False) -> Reading:
         """Return what a `with` statement opens to ask questions: the only way to the index.
@@ -125,16 +127,24 @@ class Store:
         if overdue and self._alone(lambda tree: self._take_in_declared()):
             self._noticed = time.monotonic()
 
-    def _alone(self, section: Callable[[Tree], object]) -> bool:
+    def _alone(self, section: Callable[[Tree], object], whole: bool = False) -> bool:
         """Run it unless another thread is at it. A look that cannot write leaves things as they
-        are.
+        are, and one that is not whole waits for nobody longer than a reader does.
         """
         if self.tree is None or self.readonly or not self._mutex.acquire(blocking=False):
             return False
+        tree = self.tree
         try:
-            section(self.tree)
-        except (StoreCorrupt, NewerProtocol):
+            if whole:
+                section(tree)
+            else:
+                with tree.log.journal.lock.waits_at_most(READERS_WAIT):
+                    self.index.within(READERS_WAIT, lambda: section(tree))
+        except NewerProtocol:
             raise
+        except StoreCorrupt:
+            if whole:
+                raise  # a reader is told by what it reads
         except (OSError, StoreError):
             # the disk is full, or this process may only read: what the caller wants may still be
             # possible

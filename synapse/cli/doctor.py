@@ -8,8 +8,9 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from synapse.cli import probes
+from synapse.cli import holders, probes
 from synapse.errors import SynapseError
+from synapse.hurry import hurried
 from synapse.model.settings import PROTOCOL
 from synapse.system.findings import Finding, failed, run, some
 from synapse.system.plain_files import demand_file, open_file, read_file
@@ -17,6 +18,8 @@ from synapse.system.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from synapse.core import Memory
+
+PATIENCE = 0.3  # seconds that a check waits for who holds the log or the index
 
 
 def examine(root: str, open_memory: Callable[[], Memory]) -> list[Finding]:
@@ -30,7 +33,9 @@ def examine(root: str, open_memory: Callable[[], Memory]) -> list[Finding]:
     except (SynapseError, OSError) as error:
         return [*findings, *file_system(root), Finding("workspace", "fail", str(error))]
     findings += file_system(root, memory.store.readonly)
-    return [*findings, Finding("workspace", "ok", os.path.abspath(root)), *workspace(root, memory)]
+    findings += [Finding("workspace", "ok", os.path.abspath(root)), *holders.findings(root)]
+    with hurried(memory.store, PATIENCE):
+        return [*findings, *workspace(root, memory)]
 
 
 def machine(platform: str = sys.platform) -> Iterator[Finding]:

@@ -22,22 +22,24 @@ _QUIET = 50_000_000
 _WAL = slice(18, 20)
 
 
-def in_memory(path: str, kind: tuple[str, str, str] = INDEX) -> Database:
-    """Return what the file holds, in memory; an empty one where the file cannot be used."""
+def in_memory(path: str, kind: tuple[str, str, str] = INDEX, wait: float = 1.0) -> Database:
+    """Return what the file holds, in memory; an empty one where the file cannot be used, or is held
+    for longer than so many seconds.
+    """
     try:
         demand_file(path)
-        return Database(":memory:", kind, _copied(path))
+        return Database(":memory:", kind, _copied(path, wait))
     except StoreError:
         return Database(":memory:", kind)
 
 
-def _copied(path: str) -> sqlite3.Connection | None:
+def _copied(path: str, wait: float) -> sqlite3.Connection | None:
     """Return the file as a database in memory, None where it has to be derived anew: it is not
     there, is damaged, or was left with a log of changes that nobody here can read."""
     for _ in range(_TRIES):
         if not os.path.exists(path):
             return None
-        connection = _through_sqlite(path) or _of_bytes(path)
+        connection = _through_sqlite(path, wait) or _of_bytes(path)
         if connection is not None:
             return connection
         # somebody is writing: the file is quiet soon, or has its log of changes
@@ -45,13 +47,15 @@ def _copied(path: str) -> sqlite3.Connection | None:
     return None
 
 
-def _through_sqlite(path: str) -> sqlite3.Connection | None:
+def _through_sqlite(path: str, wait: float) -> sqlite3.Connection | None:
     """Copy through SQLite's own locks, which sees all that was committed, while others write too.
     It needs the files beside this one, and none of them is there where nobody has it open."""
     connection = _empty()
     try:
-        source = sqlite3.connect(f"file:{_quoted(path)}?mode=ro", uri=True, timeout=1)
+        source = sqlite3.connect(f"file:{_quoted(path)}?mode=ro", uri=True, timeout=wait / _TRIES)
         try:
+            source.execute("begin")
+            source.execute("select 1 from sqlite_master").fetchone()  # `backup` would wait for ever
             source.backup(connection)
         finally:
             source.close()

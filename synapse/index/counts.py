@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from synapse.index.database import Database
+from synapse.index.database import Act, Database
 from synapse.system.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,6 +23,9 @@ class TokenCounts:
     if TYPE_CHECKING:
         twice: Callable[[Callable[[], object]], object]
         _whole: Callable[[Callable[[], object]], object]
+
+        @property
+        def act(self) -> Act: ...
 
     def __init__(self) -> None:
         self.counts: dict[str, dict[bytes, int]] = {}
@@ -54,7 +57,7 @@ class TokenCounts:
 
     def keep_tokens(self, encoding: str, counts: Mapping[bytes, int]) -> None:
         """Keep counts that were made; those of a snapshot are written when it is left."""
-        act = self.db.local.act
+        act = self.act
         if act.depth:
             self.counts.setdefault(encoding, {}).update(counts)
             act.counts.append((encoding, counts))

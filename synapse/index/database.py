@@ -108,9 +108,14 @@ class Database:
     """
 
     def __init__(
-        self, path: str, kind: tuple[str, str, str] = INDEX, copy: sqlite3.Connection | None = None
+        self,
+        path: str,
+        kind: tuple[str, str, str] = INDEX,
+        copy: sqlite3.Connection | None = None,
+        wait: float = BUSY,
     ) -> None:
         self.path = path
+        self.wait = wait  # seconds that a new connection waits for another one's lock
         self.kind = kind
         self.schema, queries, self.version = kind
         self.sql = _statements(queries)
@@ -321,12 +326,12 @@ class Database:
             connection = copy or sqlite3.connect(
                 self.path,
                 isolation_level=None,
-                timeout=BUSY,
+                timeout=self.wait,
                 cached_statements=256,
                 check_same_thread=False,
             )
             if self.path != ":memory:":
-                _keep_wal(connection)
+                _keep_wal(connection, self.wait)
                 # Folding the WAL back syncs twice: at SQLite's own 1,000 pages that is one small
                 # commit in eighty.
                 connection.execute("pragma wal_autocheckpoint = 3000")
@@ -393,17 +398,19 @@ def _fill(connection: sqlite3.Connection, raw: bytes) -> None:
         source.close()
 
 
-def open_database(path: str, lock: Lock | None, kind: tuple[str, str, str] = INDEX) -> Database:
+def open_database(
+    path: str, lock: Lock | None, kind: tuple[str, str, str] = INDEX, wait: float = BUSY
+) -> Database:
     """Open the file; where it is damaged, set it aside under the lock of those who add to it, and
     open a new one.
     """
     try:
-        return Database(path, kind)
+        return Database(path, kind, wait=wait)
     except IndexDamaged:
         if lock is None:
             raise
         lock.run(lambda: set_aside(path, kind))
-        return Database(path, kind)
+        return Database(path, kind, wait=wait)
 
 
 def _make_private(path: str) -> None:
@@ -418,11 +425,11 @@ def _make_private(path: str) -> None:
         pass  # it is there, or SQLite says what is wrong
 
 
-def _keep_wal(connection: sqlite3.Connection) -> None:
+def _keep_wal(connection: sqlite3.Connection, wait: float) -> None:
     """Switch the file to a write-ahead log. On a new file that several processes open at once,
     SQLite answers that it is locked without waiting: the waiting is done here.
     """
-    until = monotonic() + BUSY
+    until = monotonic() + wait
     while True:
         try:
             connection.execute("pragma journal_mode = wal")

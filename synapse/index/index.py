@@ -7,12 +7,13 @@ from __future__ import annotations
 import os
 import sqlite3
 from _thread import RLock
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 
-from synapse.errors import IndexDamaged, StoreCorrupt
+from synapse.errors import IndexDamaged, StoreBusy, StoreCorrupt, StoreError
 from synapse.index.counts import TokenCounts
-from synapse.index.database import Database, is_damage, open_database
+from synapse.index.database import BUSY, Act, Database, is_damage, open_database
 from synapse.index.derive.corrections import Steps, corrected, is_step, steps_of
 from synapse.index.derive.progress import (
     Reached,
@@ -36,6 +37,7 @@ from synapse.system.typed import TYPE_CHECKING, T
 if TYPE_CHECKING:
     from synapse.model.protocols import Log
 
+READERS_WAIT = 1.0  # seconds
 FOLDERS = 500  # of which the names are kept in memory
 UNKNOWN = (-1, -1, -1)
 NO_STEPS = Steps()
@@ -48,13 +50,13 @@ class Index(TokenCounts):
     meanwhile.
     """
 
-    def __init__(self, log: Log, path: str, db: Database | None = None) -> None:
+    def __init__(self, log: Log, path: str, db: Database | None = None, wait: float = BUSY) -> None:
         if path != ":memory:":
             os.makedirs(os.path.dirname(path), exist_ok=True)
         super().__init__()
         self.log = log
         self.lock = None if path == ":memory:" else Lock(f"{path}.lock", patience=30.0)
-        self.db = db or open_database(path, self.lock)
+        self.db = db or open_database(path, self.lock, wait=wait)
         self.mutex = RLock()
         self.place, self.doubts = (-1, -1), 0  # where it stands
         self.notes: list[str] = []
@@ -63,6 +65,10 @@ class Index(TokenCounts):
         self.say: Callable[[str], object] = _warn
         self.taken = 0  # batches since the last fold
         self.folders: dict[str, tuple[int, set[str]]] = {}
+        self.spare: Index | None = None  # answers in memory while the file is held
+        self.held_by = ""  # who did not let go of the file while a reader waited
+        self.told = ""  # why the file was not asked
+        self.stands_in_for = ""  # the file, where this is a copy in memory of it
         try:
             self.current = Snapshot(self.db, Names(self.db))
         except IndexDamaged:
@@ -71,11 +77,20 @@ class Index(TokenCounts):
     @property
     def held(self) -> bool:
         """Return whether this thread is inside of a snapshot."""
-        return self.db.local.act.depth > 0
+        return self.act.depth > 0
+
+    @property
+    def act(self) -> Act:
+        """Return what this thread is at: inside of a snapshot of this index, or of its spare."""
+        act = self.db.local.act
+        if self.spare is not None and not act.depth:
+            spare = self.spare.db.local.act
+            return spare if spare.depth else act
+        return act
 
     def afterwards(self, write: Callable[[], object]) -> None:
         """Run what writes to the log: now, or when this thread has left its snapshot."""
-        act = self.db.local.act
+        act = self.act
         if act.depth:
             act.afterwards.append(write)
         else:
@@ -94,6 +109,77 @@ class Index(TokenCounts):
         mark = self.log.mark()
         if mark != self.place or self.log.doubts != self.doubts:
             self.twice(self._take_in)
+
+    def to_read(self, words: bool) -> Index:
+        """Return the index to ask, in step with the log: this one, or a copy in memory where its
+        file is held, or the disk is full, for longer than a reader waits. Where the log lost what
+        was seen of it, this one answers as it stands.
+        """
+        if not words and self.log.mark() == self.place and self.log.doubts == self.doubts:
+            return self
+        try:
+            self.within(READERS_WAIT, partial(self._catch_up_with, words))
+        except StoreCorrupt as error:
+            if "seen" not in error.details:
+                raise
+            self._tell(str(error))
+            self.refresh(UNKNOWN)
+            if words:
+                self.within(READERS_WAIT, self.fill_words)
+        except StoreError as error:
+            if self.lock is None:
+                raise
+            self._tell(f"{self.held_by or error}; answered from the journal, in memory")
+            return self._copy(words)
+        else:
+            self.spare, self.told = None, ""
+        return self
+
+    def within(self, seconds: float, section: Callable[[], T]) -> T:
+        """Run the section, and wait no longer than this for who holds the file; not at all where
+        the last who did waited in vain.
+        """
+        if self.lock is None:
+            return section()
+        usual = self.lock.hurry_of_thread()
+        with self.lock.waits_at_most(0 if self.held_by else seconds):
+            self.db.wait_for(self.lock.hurry_of_thread())
+            try:
+                result = section()
+                self.held_by = ""
+                return result
+            except StoreBusy as error:
+                self.held_by = self.held_by or str(error)
+                raise
+            finally:
+                self.db.wait_for(usual)
+
+    def _catch_up_with(self, words: bool) -> None:
+        self.take_in()
+        if words:
+            self.fill_words()
+
+    def keep_counted(self, encoding: str, counts: Mapping[bytes, int]) -> None:
+        """Keep counts that a reader made, unless it would have to wait for that."""
+        with suppress(StoreError):
+            self.within(0.05, partial(self.keep_tokens, encoding, counts))
+
+    def _copy(self, words: bool) -> Index:
+        from synapse.index.copy import in_memory
+
+        with self.mutex:
+            if self.spare is None:
+                copied = in_memory(self.db.path, wait=READERS_WAIT / 4)
+                self.spare = Index(self.log, ":memory:", copied)
+                self.spare.say = self.say
+            spare = self.spare
+        return spare.to_read(words)
+
+    def _tell(self, why: str) -> None:
+        """Say once why the file is not asked."""
+        if not self.told:
+            self.told = why
+            self.say(why)
 
     def twice(self, section: Callable[[], T]) -> T:
         """Run the section; where the file of the index is damaged, set it aside and run it on a new
@@ -229,6 +315,8 @@ class Index(TokenCounts):
         """Derive it anew, and leave no byte of what was derived before in its files. StoreError
         where somebody who reads keeps it from that.
         """
+        if self.stands_in_for:
+            raise StoreBusy(f"the index {self.stands_in_for} is held by another process")
         self.restored(0)
         self.db.vacuum()
 

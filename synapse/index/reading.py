@@ -12,6 +12,7 @@ from synapse.index.database import is_damage
 from synapse.system.typed import TYPE_CHECKING, Any, T
 
 if TYPE_CHECKING:
+    from synapse.index.database import Act
     from synapse.index.index import Index
     from synapse.index.snapshot import Snapshot
 
@@ -23,35 +24,37 @@ class Reading:
     one.
     """
 
-    __slots__ = ("index", "late", "words")
+    __slots__ = ("act", "index", "late", "words")
 
     def __init__(self, index: Index, *, words: bool = False, late: bool = False) -> None:
         self.index = index
+        self.act: Act = index.db.local.act
         self.late = late
         self.words = words
 
     def __enter__(self) -> Snapshot:
-        index = self.index
-        db = index.db
-        act = db.local.act
+        act = self.index.act
         if act.depth:
             if self.words and not act.words:
                 raise RuntimeError(_WORDLESS)
             act.depth += 1
+            self.act = act
             nested: Snapshot = act.snapshot
             return nested
-        if not self.late:
-            index.take_in()
-        if self.words:
-            index.fill_words()
+        if not self.late or self.words:
+            self.index = self.index.to_read(self.words)
+        elif self.index.spare is not None:
+            self.index = self.index.spare
+        index = self.index
+        self.act = act = index.db.local.act
         # From the first statement on, one state of the file. In memory threads share a connection.
-        act.held, act.words = db.shared is None, self.words
+        act.held, act.words = index.db.shared is None, self.words
         act.depth = 1
         act.snapshot = snapshot = index.current
         return snapshot
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        act = self.index.db.local.act
+        act = self.act
         act.depth -= 1
         if act.depth:
             return
@@ -69,7 +72,7 @@ class Reading:
         if act.counts:
             counts, act.counts = act.counts, []
             for encoding, new in counts:
-                self.index.keep_tokens(encoding, new)
+                self.index.keep_counted(encoding, new)
         if act.afterwards:
             waiting, act.afterwards = act.afterwards, []
             for write in waiting:

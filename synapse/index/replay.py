@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from synapse.errors import IndexDamaged, StoreError
 from synapse.index.derive.corrections import corrected, steps_of
 from synapse.index.derive.projector import Projector, voids_of
-from synapse.index.index import Index
+from synapse.index.index import READERS_WAIT, Index
 from synapse.index.snapshot import Snapshot
 from synapse.model.records import Record
 from synapse.system.typed import TYPE_CHECKING
@@ -37,6 +38,21 @@ def index_in_memory(log: Log, path: str) -> Index:
     from synapse.index.copy import in_memory
 
     return Index(log, ":memory:", in_memory(path))
+
+
+def open_index(log: Log, path: str) -> Index:
+    """Return the index at a path; where its file is held, or there is no room to make it, one in
+    memory.
+    """
+    try:
+        return Index(log, path, wait=READERS_WAIT)
+    except IndexDamaged:
+        raise
+    except StoreError as error:
+        index = index_in_memory(log, path)
+        index.stands_in_for = path
+        index.notes.append(f"{error}; answered from the journal, in memory")
+        return index
 
 
 def open_vectors(path: str, copied: str | None = None) -> Vectors:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import errno
 import os
 from _thread import _local, allocate_lock, start_new_thread
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from synapse.errors import ReadOnly, StoreBusy
 from synapse.system.plain_files import open_file
@@ -98,9 +99,24 @@ class Lock:
         """Have this thread wait no longer than so many seconds; None: as all others do."""
         self.hurry.patience = seconds
 
-    def _patience(self) -> float:
+    @contextmanager
+    def waits_at_most(self, seconds: float) -> Iterator[None]:
+        """Have this thread wait no longer than so many seconds, and no longer than it does."""
+        usual = self.hurry_of_thread()
+        self.wait_for(seconds if usual is None else min(seconds, usual))
+        try:
+            yield
+        finally:
+            self.wait_for(usual)
+
+    def hurry_of_thread(self) -> float | None:
+        """Return for how many seconds this thread waits; None where it waits as all others do."""
         patience: float | None = getattr(self.hurry, "patience", None)
-        return self.patience if patience is None else patience
+        return patience
+
+    def _patience(self) -> float:
+        hurry = self.hurry_of_thread()
+        return self.patience if hurry is None else hurry
 
     def stands(self) -> bool:
         """Return whether the file is still the one that has the name, so that others take the same
@@ -204,6 +220,10 @@ class Barred:
 
     def wait_for(self, seconds: float | None) -> None:
         """Do nothing: nobody waits for this."""
+
+    def waits_at_most(self, seconds: float) -> AbstractContextManager[None]:
+        """Return a `with` statement's nothing: nobody waits for this."""
+        return nullcontext()
 
     def close(self) -> None:
         """Do nothing: nothing is open."""

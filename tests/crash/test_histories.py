@@ -69,6 +69,16 @@ def notes_of(mem):
     return notes
 
 
+def lost(root):
+    """What a reader is told of a loss; it is answered by what was seen, and nobody writes."""
+    with synapse.open(str(root)) as mem:
+        notes = notes_of(mem)
+        assert bodies(mem) != []
+        with pytest.raises(StoreCorrupt):
+            mem.as_agent("eng").append("not written", "api/x", once="not written")
+    return notes[0]
+
+
 # -- a checkout ------------------------------------------------------------------------------------
 
 
@@ -267,8 +277,9 @@ def test_a_journal_that_lost_records_says_so_at_once(tmp_path, capsys, loss, ver
     root = plain(tmp_path, versioned)
     loss(root)
     for words in (["read"], ["view", "eng"], ["unread", "--agent", "eng"], ["search", "two"]):
-        assert main(["--root", str(root), *words]) == StoreCorrupt.exit_code, words
+        assert main(["--root", str(root), *words]) == 0, words
         told = capsys.readouterr()
+        assert "two" in told.out or words[0] == "unread"
         assert "were seen" in told.err
         assert all(
             way in told.err
@@ -292,8 +303,11 @@ def test_a_process_that_is_open_writes_nothing_after_a_loss(tmp_path, loss):
         for _ in range(2):
             with pytest.raises(synapse.errors.StoreError):
                 me.append("four", "api/x")
-            with pytest.raises(synapse.errors.StoreError):
-                me.read()
+            if loss is lose:  # not even a folder
+                with pytest.raises(synapse.errors.StoreError):
+                    me.read()
+            else:
+                assert [entry.body for entry in me.read()] == ["three", "two", "one"]
 
 
 @pytest.mark.parametrize("loss", [lose, empty, cut, cut_within])
@@ -331,11 +345,9 @@ def test_git_takes_back_no_more_than_it_has(repo):
     read(repo)
     path = repo / "journal" / "000000000001.jsonl"
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:1]))
-    with pytest.raises(StoreCorrupt, match="3 were seen"):
-        read(repo)
+    assert "3 were seen" in lost(repo)
     lose(repo)
-    with pytest.raises(StoreCorrupt, match="is gone"):
-        read(repo)
+    assert "is gone" in lost(repo)
     git(repo, "checkout", "-q", "--", "journal")
     assert read(repo) == ["one", "two"]
 
@@ -377,8 +389,7 @@ def another_boot(monkeypatch):
 def test_a_power_cut_may_take_what_was_not_acknowledged(tmp_path, another_boot):
     root = plain(tmp_path, versioned=False)
     cut(root)
-    with pytest.raises(StoreCorrupt):
-        read(root)
+    assert "1 record lost" in lost(root)
     another_boot()
     with synapse.open(str(root)) as mem:
         notes = notes_of(mem)
@@ -395,8 +406,7 @@ def test_a_power_cut_takes_nothing_that_is_older(tmp_path, another_boot):
     cut(root)
     cut(root)
     another_boot()
-    with pytest.raises(StoreCorrupt):
-        read(root)
+    assert "2 records lost" in lost(root)
 
 
 @pytest.mark.parametrize("file_too", [False, True])

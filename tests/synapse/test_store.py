@@ -7,7 +7,7 @@ import os
 import shutil
 import sqlite3
 import time
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, nullcontext
 
 import pytest
 
@@ -475,8 +475,8 @@ def test_who_is_in_a_hurry_waits_for_no_holder_and_may_still_read(mem, root, kin
             else:
                 fcntl.flock(held.enter_context(open(root / paths[kind], "a")), fcntl.LOCK_EX)
             assert not is_free(mem.store)
-            with pytest.raises(StoreBusy):
-                hurry(mem)
+            with pytest.raises(StoreBusy) if kind == "log" else nullcontext():
+                hurry(mem)  # only who writes needs the log, and nobody the index
             with peek(root) as mine:
                 bodies = {entry.body for entry in mine.as_agent("eng-a").read()}
                 assert bodies >= {"before", "while nobody looked"}
