@@ -29,22 +29,25 @@ _BY_STATUS: dict[int, type[SynapseError]] = {
     429: errors.Forbidden,
 }
 LATER = frozenset((429, 502, 503, 504))  # what may be answered to another try
+_TAKEN = frozenset(("self", "message"))  # parameters of every error
 MOST = 200  # characters of a text that is quoted
 
 
 def error_of(status: int, document: object, server: str) -> SynapseError:
     """Return the error that an answer tells of."""
-    if not isinstance(document, Mapping) or "error" not in document:
+    if not isinstance(document, Mapping) or not isinstance(document.get("error"), str):
         kind = _BY_STATUS.get(status, errors.StoreError)
         return kind(f"{server} answered with {status} and no reason", status=status)
-    details: Mapping[str, Any] = document.get("details") or {}
-    name = str(document["error"])
+    fields = document.get("details")
+    details: Mapping[str, Any] = fields if isinstance(fields, Mapping) else {}
+    name = document["error"]
     kind = _OF_SERVER.get(name) or _BY_STATUS.get(status, errors.StoreError)
     ours = getattr(errors, name, None)
     if isinstance(ours, type) and issubclass(ours, SynapseError):
         kind = ours if ours is not errors.Refused or status == 502 else kind
     return kind(
-        str(document.get("detail") or ""), **{str(name): value for name, value in details.items()}
+        str(document.get("detail") or ""),
+        **{str(name): value for name, value in details.items() if name not in _TAKEN},
     )
 
 

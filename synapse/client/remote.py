@@ -53,7 +53,7 @@ def remote(act: Act[P, R], note: Note[R] | None = None) -> Callable[Concatenate[
             answer = transport.post(url, _body(act, values), values[ONCE])
         else:
             answer = transport.post_once(url, _body(act, values))
-        result = act.answer.parse(answer)
+        result = transport.value(act.answer.parse, answer)
         if note is not None and values[MARK]:
             note(self, result, values)
         return result

@@ -39,34 +39,45 @@ class Session:
     def id(self) -> str:
         """Return the agent of the token."""
         if self._id is None:
-            self._id = str(self._me()["agent"])
+            self._id = self.transport.value(_name, self._me("agent"))
         return self._id
 
     @property
     def agent(self) -> Agent | None:
         """Return the agent as registered; None for the operator."""
-        declared = self._me()["declared"]
-        return None if declared is None else parse.agent(declared)
+        declared = self._me("declared")
+        return None if declared is None else self.transport.value(parse.agent, declared)
 
     @property
     def cursor(self) -> int:
         """Return the number of the last record that the server has read."""
-        return int(self._me()["cursor"])
+        return self.transport.value(int, self._me("cursor"))
 
     def agents(self) -> list[Agent]:
         """Return the agents of the team, as far as this one is told of them."""
-        rows = self.transport.get("/v1/agents")["agents"]
-        return [parse.agent(row) for row in rows]
+        form = self.transport.get("/v1/agents")
+        return self.transport.value(_agents, form)
 
-    def _me(self) -> dict[str, Any]:
-        form: dict[str, Any] = self.transport.get("/v1/me")
-        return form
+    def _me(self, name: str) -> Any:
+        return self.transport.value(lambda form: form[name], self.transport.get("/v1/me"))
 
     def known(self, id: str) -> str:
         """Return an id that can stand in a path; NotFound for a text that is none."""
         if not id or "/" in id:
             raise NotFound(f"there is no entry {id} that {self.id} may see", id=id)
         return id
+
+
+def _name(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _agents(form: dict[str, Any]) -> list[Agent]:
+    if not isinstance(form["agents"], list):
+        raise TypeError
+    return [parse.agent(row) for row in form["agents"]]
 
 
 class RemoteWriter:

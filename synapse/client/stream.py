@@ -121,7 +121,7 @@ class _Stream:
             return problems.redirected(self.transport.address, to)
         try:
             document = json.loads(response.body or b"null")
-        except ValueError:
+        except (ValueError, RecursionError):
             document = None
         error = problems.error_of(status, document, self.transport.address)
         return _Unreached(str(error)) if status in problems.LATER else error
@@ -138,21 +138,29 @@ class _Stream:
                     seconds = max(seconds, self.transport.timeout)
             try:
                 frame = json.loads(connection.recv(seconds))
-            except (TimeoutError, ConnectionClosed, ValueError):
+            except (TimeoutError, ConnectionClosed, ValueError, RecursionError):
                 return
-            if frame["kind"] == PROBLEM:
-                document = frame["problem"]
-                status = int(document["status"])
-                if status in problems.LATER:
+            kind, number, event = self.transport.value(_read, frame)
+            if kind == PROBLEM:
+                if number in problems.LATER:
                     return
-                raise problems.error_of(status, document, self.transport.address)
-            self.since = int(frame["cursor"])
-            if frame["kind"] == CURRENT:
+                raise problems.error_of(number, frame["problem"], self.transport.address)
+            self.since = number
+            if kind == CURRENT:
                 self.current = True
                 if self._over():
                     return
-            elif frame["kind"] not in (START, ALIVE):
-                yield parse.event(frame)
+            elif event is not None:
+                yield event
+
+
+def _read(frame: Any) -> tuple[str, int, Event | None]:
+    """Return what a frame is, its cursor, or the status of a problem, and the event that it is."""
+    kind = str(frame["kind"])
+    if kind == PROBLEM:
+        return kind, int(frame["problem"]["status"]), None
+    event = None if kind in (START, CURRENT, ALIVE) else parse.event(frame)
+    return kind, int(frame["cursor"]), event
 
 
 class _Unreached(Exception):
