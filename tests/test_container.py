@@ -125,3 +125,4 @@ def test_the_command_runs_and_is_healthy(here):
             process.terminate()
             said = process.communicate(timeout=30)[1]
         assert "to look at it" in said
+        assert "login?code=" not in said  # its log is kept, and read by others

@@ -75,9 +75,9 @@ def dashboard_options(parser: Options) -> None:
 
 def dashboard(call: Call) -> None:
     from synapse.server.announcement import link
-    from synapse.trust.persons import operators_alone
+    from synapse.trust.persons import persons_alone
 
-    operators_alone("log in")
+    persons_alone("log in")
     address = link(call.root, call.args.agent or OPERATOR)
     call.note("good once, for ten minutes")
     call.show({"link": address}, address)
@@ -146,7 +146,9 @@ def _new(call: Call) -> None:
     from synapse.model import clock
     from synapse.model.entry import parse_ttl
     from synapse.trust import bearer
+    from synapse.trust.persons import persons_alone
 
+    persons_alone("make tokens")
     agent, expires = call.args.name, None
     call.memory.as_agent(agent)
     if call.args.expires:

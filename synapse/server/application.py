@@ -88,6 +88,7 @@ def build(serving: Serving, extensions: Iterable[Extension] | None = None) -> Fa
         lifespan=_running,
         responses=problems.responses(400, 403, 413, 422, 429, 503),
     )
+    serving.browsers.revocations = serving.tokens.revocations
     app.state.gate = Gate(serving.memory, serving.tokens, serving.browsers, serving.trust_local)
     app.state.serving = serving
     app.state.hub = Hub(serving.memory.store)

@@ -68,16 +68,17 @@ class Limited:
         path, address = connection.url.path, connection.client.host if connection.client else ""
         if path.startswith(HOOKS):
             return Who(f"{path} {address}", self._deliveries, DELIVERY)
-        body = FORM if path.startswith(LOGIN) else 0
+        if path.startswith(LOGIN) and connection.scope.get("method") == "POST":
+            return Who(f"login {address}", self._wrong, FORM)
         proves = "authorization" in connection.headers or bool(connection.cookies)
         if not proves and not connection.app.state.gate.trust_local:
-            return Who(address, None, body)  # the route refuses it, or is for everybody
+            return Who(address, None, 0)  # the route refuses it, or is for everybody
         try:
             return Who(known(connection).key, self._good, self.limits.body)
         except Unauthorized as error:
-            return Who(f"wrong {address}", self._wrong, body, error)
+            return Who(f"wrong {address}", self._wrong, 0, error)
         except SynapseError:
-            return Who(address, None, body)  # the route refuses it
+            return Who(address, None, 0)  # the route refuses it
 
     async def _counted(self, scope: Scope, receive: Receive, send: Send, who: Who) -> None:
         """Let a stream begin, or end its handshake."""

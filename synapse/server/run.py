@@ -63,8 +63,11 @@ def prepare() -> None:
 def introduction(serving: Serving, root: str, address: str) -> Iterator[str]:
     """Yield the lines that say where a workspace is served, how to look at it and who is let in."""
     yield f"serving {os.path.abspath(root)} at {address}"
-    link = serving.browsers.link(OPERATOR)
-    yield f"to look at it: {near(address)}/login?code={link}  (good once)"
+    if sys.stderr.isatty():
+        link = serving.browsers.link(OPERATOR)
+        yield f"to look at it: {near(address)}/login?code={link}  (good once)"
+    else:  # a log is kept, and read by others
+        yield "to look at it: `synapse dashboard` gives a link"
     host = urlsplit(address).hostname or ""
     open_to_others = not is_loopback(host)
     if open_to_others:

@@ -12,11 +12,12 @@ import logging
 import os
 import secrets
 import stat
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from threading import Lock
 
-from synapse.errors import Forbidden, InvalidEntry, NotFound, StoreError, SynapseError
+from synapse.errors import Forbidden, NotFound, StoreError, SynapseError
 from synapse.log.disk import line_before, sync_directory, write_all
 from synapse.model import clock
 from synapse.model.namespace import is_component
@@ -61,6 +62,13 @@ def place(root: str) -> str:
     return os.path.join(operator_home(), "tokens", name)
 
 
+class Lines(NamedTuple):
+    """What a file says: its tokens by their hashes, and how many of each agent were revoked."""
+
+    tokens: dict[str, Token]
+    revoked: Mapping[str, int]
+
+
 class TokenFile:
     """The tokens in a file, read again when it changes."""
 
@@ -69,17 +77,29 @@ class TokenFile:
         self._now = now
         self._lock = Lock()
         self._signature: object = None
-        self._tokens: dict[str, Token] = {}
+        self._lines = Lines({}, {})
 
     def load(self) -> dict[str, Token]:
         """Return the tokens by their hashes; an error where the file cannot be trusted."""
+        return self._load().tokens
+
+    def revocations(self, agent: str) -> int:
+        """Return how many tokens of an agent were revoked; -1 where the file cannot be read."""
+        try:
+            return self._load().revoked.get(agent, 0)
+        except NotFound:
+            return 0
+        except SynapseError:
+            return -1
+
+    def _load(self) -> Lines:
         with self._lock:
             status = _status(self.path)
             signature = (status.st_ino, status.st_size, status.st_mtime_ns)
             if signature != self._signature:
-                self._tokens = _read(self.path)
+                self._lines = _read(self.path)
                 self._signature = signature
-            return self._tokens
+            return self._lines
 
     def find(self, text: str) -> Token | None:
         """Return the token, None where it is nobody's, has expired, or the file cannot be read."""
@@ -186,16 +206,21 @@ def _status(path: str) -> os.stat_result:
     return status
 
 
-def _read(path: str) -> dict[str, Token]:
+def _read(path: str) -> Lines:
+    """Return what the lines say. One that cannot be read ends the token that it names, and no
+    other: it may have been its end.
+    """
     try:
-        lines = read_file(os.path.realpath(path)).decode().splitlines(keepends=True)
-    except (OSError, UnicodeDecodeError) as error:
+        lines = read_file(os.path.realpath(path)).splitlines(keepends=True)
+    except OSError as error:
         raise StoreError(f"{path} cannot be read: {error}") from error
     tokens: dict[str, Token] = {}
-    for number, line in enumerate(lines, 1):
-        agent, colon, after = (column.strip() for column in line.partition(":"))
+    revoked: Counter[str] = Counter()
+    for number, raw in enumerate(lines, 1):
+        line = raw.decode(errors="replace")
         if not line.strip() or line.startswith("#") or _is_part(line):
             continue
+        agent, colon, after = (column.strip() for column in line.partition(":"))
         hash, _, options = after.partition(" ")
         chosen = _options(options)
         if (
@@ -205,15 +230,26 @@ def _read(path: str) -> dict[str, Token]:
             or not _HEX.issuperset(hash)
             or chosen is None
         ):
-            raise InvalidEntry(
-                f"{path}, line {number}: write `AGENT: SHA256`, or have the line made"
-                " with `synapse token new`"
+            log.warning(
+                "%s, line %d is passed over, and its token with it: write `AGENT: SHA256`, or"
+                " have the line made with `synapse token new`",
+                path,
+                number,
             )
-        read_only, expires, revoked = chosen
+            tokens = {key: token for key, token in tokens.items() if not _names(line, key)}
+            continue
+        read_only, expires, is_revoked = chosen
         tokens.pop(hash, None)
-        if not revoked:
+        if is_revoked:
+            revoked[agent] += 1
+        else:
             tokens[hash] = Token(agent, hash, read_only, expires)
-    return tokens
+    return Lines(tokens, revoked)
+
+
+def _names(line: str, hash: str) -> bool:
+    """Return whether a line that was damaged in one place may name a hash."""
+    return hash[:16] in line or hash[-16:] in line
 
 
 def _options(text: str) -> tuple[bool, int | None, bool] | None:

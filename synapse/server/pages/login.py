@@ -6,6 +6,7 @@ Whatever fetches a link to preview it changes nothing.
 from __future__ import annotations
 
 import hmac
+import logging
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
@@ -22,6 +23,7 @@ from synapse.server.problems import Unauthorized
 
 router = pages()
 links = APIRouter(include_in_schema=False)
+log = logging.getLogger(__name__)
 Form = Annotated[dict[str, str], Depends(form)]
 
 
@@ -35,6 +37,8 @@ def ask(request: Request, code: str = "") -> Response:
 def log_in(request: Request, fields: Form) -> Response:
     """Use a link up, and give the browser its cookie."""
     cookie = gate_of(request).browsers.log_in(fields.get("code", ""))
+    address = request.client.host if request.client else ""
+    log.warning("a browser at %s %s", address, "logs in" if cookie else "has no good link")
     if cookie is None:
         raise Unauthorized(
             "this link was used, or is older than ten minutes: run `synapse dashboard`"

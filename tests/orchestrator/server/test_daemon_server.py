@@ -85,7 +85,8 @@ def test_a_daemon_serves_and_takes_the_server_down_with_it(root, up):
     said = up.communicate(timeout=30)[1]
     assert up.returncode == 0, said
     assert f"at {address}" in said
-    assert "(good once)" in said
+    assert "`synapse dashboard` gives a link" in said
+    assert "login?code=" not in said  # the log is kept, and read by others
     assert not is_up(root)
     assert find(root) is None
     with pytest.raises(httpx2.ConnectError):

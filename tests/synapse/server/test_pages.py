@@ -11,6 +11,7 @@ import synapse
 from synapse import Agent
 from synapse.server.pages.frame import Card, Link, frame_of
 from synapse.server.pages.route import pages
+from synapse.trust.bearer import revoke
 
 CSRF = re.compile(r'name="synapse-csrf" content="([^"]+)"')
 
@@ -53,6 +54,18 @@ def test_logging_out_needs_the_page_and_ends_the_login(site):
     assert client.get("/").status_code == 200
     assert client.post("/logout").status_code == 204
     assert client.get("/").status_code == 401
+
+
+def test_a_login_ends_when_a_token_of_its_agent_is_revoked(site):
+    browsers = site.app.state.serving.browsers
+    client, other, unused = log_in(site, "eng"), log_in(site, "qa"), browsers.link("eng")
+    site.token("eng")
+    assert client.get("/").status_code == 200
+    revoke(site.tokens, "eng")
+    assert client.get("/").status_code == 401
+    assert site.client().post("/login", data={"code": unused}).status_code == 401
+    assert other.get("/").status_code == 200
+    assert log_in(site, "eng").get("/").status_code == 200
 
 
 def test_pages_may_load_and_run_nothing_of_others(site):

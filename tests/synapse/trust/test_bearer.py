@@ -1,6 +1,6 @@
 import pytest
 
-from synapse.errors import InvalidEntry, NotFound
+from synapse.errors import NotFound
 from synapse.trust.bearer import PREFIX, TokenFile, digest, new_token, revoke
 
 
@@ -52,8 +52,25 @@ def test_a_line_that_a_power_cut_left_is_passed_over(tmp_path, end):
     assert TokenFile(str(path)).agent(other) == "lead"
     with path.open("a") as file:
         file.write(f"lead: {digest('x')}{end}\n")
-    with pytest.raises(InvalidEntry):
-        TokenFile(str(path)).load()
+    assert {token.agent for token in TokenFile(str(path)).load().values()} == {"eng", "lead"}
+
+
+@pytest.mark.parametrize("damage", [b"\xff\xfe", b"g", b" two words ", b":"])
+def test_a_damaged_line_harms_its_own_token_alone(tmp_path, damage):
+    path = tmp_path / "tokens"
+    texts = {agent: new_token(str(path), agent) for agent in ("eng", "qa", "lead")}
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(lines[0] + lines[1][:40] + damage + lines[1][42:] + lines[2])
+    assert [TokenFile(str(path)).agent(text) for text in texts.values()] == ["eng", None, "lead"]
+
+
+def test_a_damaged_end_of_a_token_ends_it(tmp_path):
+    path = tmp_path / "tokens"
+    text, other = new_token(str(path), "eng"), new_token(str(path), "qa")
+    with path.open("a") as file:
+        file.write(f"eng: {digest(text)} revo!ed\n")
+    assert TokenFile(str(path)).agent(text) is None
+    assert TokenFile(str(path)).agent(other) == "qa"
 
 
 def test_without_a_file_there_are_no_tokens(tmp_path):
