@@ -29,8 +29,8 @@ class Limits:
     wrong: float = 5.0  # of one address without a good token
     deliveries: float = 50.0  # to one hook, of one address
     burst: float = 4.0
-    cost: float = 200.0  # requests that count for a second of work, beyond `free`
-    free: float = 0.05
+    cost: float = 100.0  # requests that count for a second of work, beyond `free`
+    free: float = 0.1
     at_once: int = 3  # of one caller; others of it wait their turn
     queue: int = 250  # of one caller that wait
     upload: float = 20.0  # seconds until the body is there
