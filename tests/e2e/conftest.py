@@ -102,9 +102,15 @@ def installed(installing):
         pytest.fail(
             "the long checks run the real clients, and need Node's npm on the PATH to install them"
         )
-    files = {name: (HERE / name).read_text(encoding="utf-8") for name in ASKED}
     with installing(FOLDER):
-        return _installed(FOLDER, files)
+        return _installed(FOLDER, _asked(HERE), CLAUDE)
+
+
+@pytest.fixture(scope="session")
+def readers(installed, installing):
+    """The folder of the programs that have no plugin of ours, and read files of a project."""
+    with installing(FOLDER / "readers"):
+        return _installed(FOLDER / "readers", _asked(HERE / "readers"))
 
 
 @pytest.fixture(scope="session")
@@ -116,11 +122,17 @@ def claude(installing):
         pytest.skip(f"{CLAUDE} is not there: Node's npm, which installs it, is not on the PATH")
     folder = FOLDER / "claude-code"
     with installing(folder):
-        return _installed(folder, _alone(CLAUDE)) / "claude"
+        return _installed(folder, _alone(CLAUDE), CLAUDE) / "claude"
 
 
-def _installed(folder, files):
-    """Return the folder of the programs that npm installs from a package and its lock, once."""
+def _asked(folder):
+    return {name: (folder / name).read_text(encoding="utf-8") for name in ASKED}
+
+
+def _installed(folder, files, *built):
+    """Return the folder of the programs that npm installs from a package and its lock, once.
+    `built` are packages whose scripts are run.
+    """
     together = "".join(files[name] for name in ASKED)
     wanted = hashlib.sha256(together.encode()).hexdigest()
     stamp = folder / "stamp"
@@ -128,7 +140,7 @@ def _installed(folder, files):
         for name, text in files.items():
             (folder / name).write_text(text, encoding="utf-8")
         # Without their scripts: all but one of the clients have what they need in their packages.
-        for command in (["ci", "--ignore-scripts"], ["rebuild", CLAUDE]):
+        for command in (["ci", "--ignore-scripts"], *(["rebuild", name] for name in built)):
             done = subprocess.run(
                 ["npm", *command], cwd=folder, capture_output=True, text=True, timeout=PATIENCE
             )

@@ -22,6 +22,7 @@ from synapse.system.digest import sha256
 # Read by clients at the top of a project, and written by us.
 AGENTS_MD = "AGENTS.md"
 FILES = (AGENTS_MD, "CLAUDE.md", "GEMINI.md", "QWEN.md", ".github/copilot-instructions.md")
+BESIDE = FILES[-2:]  # whose clients read AGENTS.md as well
 QWEN_TEAM, CLAUDE_TEAM = ".qwen/team-memory", "memory/team"
 INDEX = "MEMORY.md"
 LARGEST = 256 << 10  # bytes of one file

@@ -28,7 +28,7 @@ from orchestrator.plugin.sync.projection import (
     without_echo,
 )
 from orchestrator.plugin.sync.proposals import Accepted, Proposed
-from orchestrator.plugin.sync.sources import AGENTS_MD, FILES, Note, Sources
+from orchestrator.plugin.sync.sources import AGENTS_MD, BESIDE, FILES, Note, Sources
 from synapse import core
 from synapse.agent_memory import AgentMemory
 from synapse.errors import Conflict, NotFound, SynapseError
@@ -181,7 +181,7 @@ def _paths(
     target: Target, names: Sequence[str], ours: Sequence[str], read: Sources, notes: list[str]
 ) -> list[str]:
     """Return the files that get a block: those that are named and those that have one; the first
-    time AGENTS.md, and what else is there."""
+    time AGENTS.md, and what else is there and whose client does not read that."""
     for name in names:
         if name in read.problems:
             raise Conflict(f"{name}: {read.problems[name]}", path=name)
@@ -194,6 +194,9 @@ def _paths(
             continue
         if name != AGENTS_MD and _imports(path) and AGENTS_MD in paths:
             notes.append(f"{name} imports {AGENTS_MD}, and has the block from there")
+            continue
+        if name in BESIDE and AGENTS_MD in paths:
+            notes.append(f"{name}: its client reads {AGENTS_MD} too, and has the block from there")
             continue
         paths.append(name)
     return paths

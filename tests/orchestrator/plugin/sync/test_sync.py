@@ -206,17 +206,30 @@ def test_half_of_the_queue_is_left_to_the_agents(project):
 
 def test_every_file_has_what_the_team_decided(project):
     project.put("CLAUDE.md", CLAUDE)
-    project.put(".github/copilot-instructions.md", GEMINI)
+    project.put("GEMINI.md", GEMINI)
     project.write("Rates are in cents.", priority="info")
     project.write("Never push to main.", "projects/shop", priority="critical")
     project.sync()
-    for name in ("AGENTS.md", "CLAUDE.md", ".github/copilot-instructions.md"):
+    for name in ("AGENTS.md", "CLAUDE.md", "GEMINI.md"):
         text = project.read(name).decode()
         assert text.index("Never push to main.") < text.index("Rates are in cents.")
         assert "decisions/api, from lead" in text
-    assert project.read("GEMINI.md") is None  # it is made where somebody names it
-    project.sync("GEMINI.md")
-    assert b"Rates are in cents." in project.read("GEMINI.md")
+    assert project.read("QWEN.md") is None  # it is made where somebody names it
+    project.sync("QWEN.md")
+    assert b"Rates are in cents." in project.read("QWEN.md")
+
+
+@pytest.mark.parametrize("name", ["QWEN.md", ".github/copilot-instructions.md"])
+def test_a_client_that_reads_both_files_has_it_once(project, name, tmp_path):
+    project.put(name, GEMINI)
+    project.write("Rates are in cents.", priority="info")
+    notes = project.sync().notes
+    assert f"{name}: its client reads AGENTS.md too, and has the block from there" in notes
+    assert project.read(name) == GEMINI.encode()
+    project.undo()
+    (project.folder / "AGENTS.md").symlink_to(tmp_path / "elsewhere.md")
+    project.sync()  # where AGENTS.md cannot have it
+    assert b"Rates are in cents." in project.read(name)
 
 
 def test_nothing_that_not_all_may_see_is_in_a_file(project):
