@@ -210,6 +210,7 @@ class SessionDaemon:
                 asked["payload"],
                 asked.get("pid"),
                 str(asked.get("identity", "")),
+                str(asked.get("run", "")),
             )
             try:
                 with hurried(self.memory.store, self._patience):

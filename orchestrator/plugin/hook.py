@@ -41,15 +41,16 @@ def main(words: list[str]) -> None:
     began, client = time.monotonic(), words[0] if words else ""
     root = None
     try:
-        # A run of our own supervisor gets its memory from that.
-        if not os.environ.get("SYNAPSE_RUN"):
+        # A run of our own supervisor gets its memory from that, and of us what changed in files.
+        run = os.environ.pop("SYNAPSE_RUN", "")
+        if not (run and "--more" in words):
             payload = read_payload(sys.stdin.fileno())
-            root = find_workspace(words, payload)
+            root = find_workspace(words, payload, run)
             if root is not None:
-                text, is_alone = answer_in(words, root, client, payload)
+                text, is_alone = answer_in(words, root, client, payload, run)
                 sys.stdout.write(text)
                 sys.stdout.flush()
-                if is_alone and "--away" not in words:
+                if is_alone and "--away" not in words and not run:
                     start_daemon(root)
     except BaseException as error:
         log_error(root, client, error, began)
@@ -57,7 +58,7 @@ def main(words: list[str]) -> None:
 
 
 def answer_in(
-    words: list[str], root: str, client: str, payload: dict[str, Any]
+    words: list[str], root: str, client: str, payload: dict[str, Any], run: str
 ) -> tuple[str, bool]:
     """Return what this hook prints for an event in a workspace, and whether no daemon answered."""
     pid = client_process()
@@ -67,7 +68,7 @@ def answer_in(
     identity = os.environ.pop("SYNAPSE_AGENT", "")
     if "--more" in words:
         return second_answer(root, client, payload), False
-    request = {"client": client, "payload": payload, "pid": pid, "identity": identity}
+    request = {"client": client, "payload": payload, "pid": pid, "identity": identity, "run": run}
     return answer_event(root, request)
 
 
@@ -115,8 +116,10 @@ def read_payload(descriptor: int) -> dict[str, Any]:
     return payload
 
 
-def find_workspace(words: list[str], payload: dict[str, Any]) -> str | None:
-    """Return the workspace of the event's folder; None where there is none."""
+def find_workspace(words: list[str], payload: dict[str, Any], run: str = "") -> str | None:
+    """Return the workspace of a run, else that of the event's folder; None where there is none."""
+    if run:
+        return os.environ.get("SYNAPSE_ROOT")
     if "--root" in words:
         return words[words.index("--root") + 1]
     add_packages()
@@ -236,7 +239,9 @@ def start_daemon(root: str) -> None:
     os.execv(sys.executable, [sys.executable, "-I", program, root])
 
 
-def answer_here(root: str, client: str, payload: dict[str, Any], pid: int, identity: str) -> str:
+def answer_here(
+    root: str, client: str, payload: dict[str, Any], pid: int, identity: str, run: str
+) -> str:
     """Return the answer that this process makes, with the packages of this interpreter."""
     import gc
 
@@ -247,7 +252,7 @@ def answer_here(root: str, client: str, payload: dict[str, Any], pid: int, ident
     from synapse.errors import StoreBusy
     from synapse.hurry import hurried, is_free
 
-    fields = client, payload, pid, identity
+    fields = client, payload, pid, identity, run
     began, locked = time.monotonic(), daemon_file(root, "locked")
     was_locked = os.path.exists(locked)
     seconds = AT_ONCE if was_locked else UNLOCKED_WITHIN

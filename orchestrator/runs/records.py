@@ -262,6 +262,13 @@ class Runs:
             fields = snap.run(id)
         return None if fields is None else run_of(fields)
 
+    def is_below(self, run: str | None, above: str) -> bool:
+        """Tell whether a run is this other one, or was spawned by it or below it."""
+        with self.store.snapshot(late=True) as snap:
+            while run is not None and run != above:
+                run = (snap.run(run) or {}).get("parent")
+        return run is not None
+
     def all(self, **wanted: Any) -> list[Run]:
         """Return the runs, newest first, filtered by `state`, `root`, `agent`, `project` and
         `limit`.

@@ -140,10 +140,7 @@ class ChangedFiles:
 
     def is_own(self, files: RunFiles, run: str | None) -> bool:
         """Tell whether a run is this one, or below it."""
-        with self.store.snapshot(late=True) as snap:
-            while run is not None and run != files.run:
-                run = (snap.run(run) or {}).get("parent")
-        return run is not None
+        return self.run_store.runs.is_below(run, files.run)
 
     def pass_doubts(self, source: str, to: str) -> None:
         """Limit a run by what limits another one, whose words it was told."""

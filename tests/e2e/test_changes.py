@@ -7,8 +7,12 @@ import subprocess
 
 import pytest
 
+import synapse
+from orchestrator import Supervisor, Task
+from orchestrator.engines import protocol
 from orchestrator.engines.scripted import Move
-from tests.e2e.test_claude_plugin import Project, asked, bash, requests
+from synapse import Agent
+from tests.e2e.test_claude_plugin import MODEL, Project, asked, bash, requests
 from tests.e2e.test_codex_plugin import NEW, call, texts
 from tests.model_server import ModelServer
 
@@ -167,3 +171,60 @@ def test_codex_tells_who_uses_a_function_that_another_renamed_it(codex_project, 
     codex.codex(NEW, prompt="TASK-B: use it")
     sent = [texts(body) for body in codex.requests if "TASK-B" in texts(body)]
     assert [text.count(NOTICE) for text in sent] == [0, 0, 1, 1, 1]
+
+
+def test_a_client_that_a_supervisor_spawned_is_told_too(project, serve):
+    db, users = (project.folder / "src" / name for name in ("db.py", "users.py"))
+
+    def script(seen):
+        if asked(seen) == "TASK-A":
+            return renames(project, seen)
+        if seen.turn == 1:
+            project.ask(server.url, "TASK-A")
+        steps = (
+            lambda: read(db),
+            lambda: read(users),
+            lambda: bash("grep -rn fetch_all src"),
+            lambda: edit(users, "fetch_all(1)", "fetch_all(2)"),
+        )
+        return steps[seen.turn]() if seen.turn < len(steps) else "Done."
+
+    server = serve(script)
+    with synapse.open(project.root) as memory:
+        memory.register(Agent("ada", read=("*",), write=("*",)))
+        given = {"env": project.env(server.url), "model": MODEL, "permissions": "own"}
+        allowed = ("--allowedTools", "Bash,Edit,Read")
+        engine = protocol.load("claude-code", **given, extra=allowed, timeout=100)
+        with Supervisor(memory, engine=engine) as supervisor:
+            task = Task("TASK-B", "ada", "folder", folder=str(project.folder))
+            assert supervisor.run(task).text == "Done."
+    sent = requests(server, "TASK-B")
+    # the person's session is the only one
+    notice = NOTICE.replace("lead-2", "lead")
+    assert [request.text.count(notice) for request in sent] == [0, 0, 1, 1, 1]
+
+
+@pytest.mark.soak
+def test_codex_that_a_supervisor_spawned_is_told_too(codex_project):
+    def script(seen):
+        first = next(message.text for message in seen.messages if "TASK-" in message.text)
+        if "TASK-A" in first:
+            return "It is renamed." if seen.turn > 0 else call(seen, apply_patch=PATCH)
+        if seen.turn == 1:
+            codex.codex(NEW, prompt="TASK-A: rename it")
+        commands = ("cat src/db.py", "true", "grep -rn fetch_all src", "python3 -m src.users")
+        if seen.turn < len(commands):
+            return call(seen, exec_command={"cmd": commands[seen.turn]})
+        return "Done."
+
+    codex = codex_project(script)
+    prepare(codex.work)
+    words = ("--sandbox", "workspace-write", "--dangerously-bypass-hook-trust")
+    given = {"env": codex.env, "model": NEW, "permissions": "own", "extra": words}
+    engine = protocol.load("codex", **given, timeout=100)
+    with synapse.open(str(codex.root)) as memory, Supervisor(memory, engine=engine) as supervisor:
+        task = Task("TASK-B: use it", "other", "work", folder=str(codex.work))
+        assert supervisor.run(task).text == "Done."
+    sent = [texts(body) for body in codex.requests if "TASK-B" in texts(body)]
+    notice = NOTICE.replace("lead-2", "lead")
+    assert [text.count(notice) for text in sent] == [0, 0, 1, 1, 1]

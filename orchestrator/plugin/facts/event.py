@@ -37,7 +37,8 @@ class Event(NamedTuple):
     id of a sub-agent, None in the main conversation. `kind` says what a tool does: read, edit, run,
     grep, fetch, search, spawn, memory or other; `subjects` are the files or addresses that it is
     about, and `edits` what it changes in them. `identity` is the agent that the client's
-    environment names for its main conversation. `failed`: the call that has ended gave nothing."""
+    environment names for its main conversation. `failed`: the call that has ended gave nothing.
+    `run`: RUN:EPOCH of the supervisor's run that the client works for."""
 
     client: str
     name: str
@@ -61,6 +62,7 @@ class Event(NamedTuple):
     pid: int | None = None
     identity: str = ""
     failed: bool = False
+    run: str = ""
 
     @property
     def call_text(self) -> str:

@@ -30,18 +30,18 @@ def answer(
     payload: Mapping[str, Any],
     pid: int | None,
     identity: str = "",
+    run: str = "",
     late: bool = False,
 ) -> str:
     """Return what the client's hook prints for an event. A `late` one is printed nowhere: nobody is
-    told of news by it.
+    told of news by it. With `run`, the client works for that run of a supervisor.
     """
     client_facts = facts.load(client)
     event = read_event(client_facts, payload, pid, identity)
     if event is None:
         return ""
-    if late:
-        event = event._replace(going_on=True)
-    starts = client_facts.parts > 1 and event.name in STARTS
+    event = event._replace(going_on=event.going_on or late, run=run)
+    starts = client_facts.parts > 1 and event.name in STARTS and not run
     second_text = ""
     try:
         reply, second_text = respond.respond(memory, client_facts, event)
@@ -58,13 +58,20 @@ def answer(
 
 
 def answer_unwritten(
-    root: str, client: str, payload: Mapping[str, Any], pid: int | None, identity: str
+    root: str,
+    client: str,
+    payload: Mapping[str, Any],
+    pid: int | None,
+    identity: str,
+    run: str = "",
 ) -> str | None:
     """Return what the hook prints while somebody holds the log or its index: the view at a start,
     as the log can be read, and nothing in between. None where a conversation leaves something,
     which has to be written however long that takes.
     """
     event = read_event(facts.load(client), payload, pid, identity)
+    if run:
+        return ""
     if event is None or event.name in LEAVES:
         return None if event else ""
     with peek(root) as memory:

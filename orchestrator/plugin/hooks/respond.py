@@ -16,6 +16,7 @@ from orchestrator.plugin.facts.event import NOTHING, Event, Reply
 from orchestrator.plugin.hooks.call_checks import ACTS, CallChecks
 from orchestrator.plugin.hooks.context import Context
 from orchestrator.plugin.hooks.reads import note_again, unchanged_files
+from orchestrator.plugin.hooks.supervised import respond_to_run
 from orchestrator.plugin.sessions import spawns, state
 from orchestrator.plugin.sessions.runs import ClientRuns
 from orchestrator.plugin.sessions.settings import clients
@@ -31,6 +32,8 @@ from synapse.core import Memory
 def respond(memory: Memory, facts: Facts, event: Event) -> tuple[Reply, str]:
     """Return the reply to an event, and the text of the second hook of a start."""
     memory.store.refresh()
+    if event.run:
+        return respond_to_run(memory, facts, event), ""
     if memory.store.readonly:
         return _reply_readonly(memory, facts, event), ""
     if event.name == "start":

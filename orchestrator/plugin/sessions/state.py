@@ -144,7 +144,21 @@ def path_of(root: str, client: str, session: str) -> str:
 @contextmanager
 def hold_session(root: str, client: str, session: str) -> Iterator[ClientSession]:
     """Yield what is known of a session while no other hook has it; keep it afterwards."""
-    path = path_of(root, client, session)
+    with _hold(path_of(root, client, session), client, session) as session_state:
+        yield session_state
+
+
+@contextmanager
+def hold_run(root: str, client: str, session: str) -> Iterator[ClientSession]:
+    """Yield what is known of a session that works for a run of a supervisor: it is none of those
+    that are stored, which end, sleep and are woken.
+    """
+    with _hold(f"{path_of(root, client, session)}.run", client, session) as session_state:
+        yield session_state
+
+
+@contextmanager
+def _hold(path: str, client: str, session: str) -> Iterator[ClientSession]:
     with hold_lock(f"{path}.lock"):
         session_state = load(path) or ClientSession(client, session)
         yield session_state

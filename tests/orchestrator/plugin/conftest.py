@@ -14,7 +14,11 @@ CLIENT = "claude-code"
 
 
 class Client:
-    """Says what Claude Code says, and keeps what it is answered."""
+    """Says what Claude Code says, and keeps what it is answered. `run` is the supervisor's run that
+    it works for.
+    """
+
+    run = ""
 
     def __init__(self, memory, folder, session="s1"):
         self.memory = memory
@@ -36,9 +40,9 @@ class Client:
                 "agent_id": agent,
                 "agent_type": fields.get("agent_type", "general-purpose"),
             }
-        text = answer(self.memory, CLIENT, payload, os.getpid())
+        text = answer(self.memory, CLIENT, payload, os.getpid(), run=self.run)
         given = json.loads(text) if text else {}
-        if name in ("SessionStart", "SubagentStart"):
+        if name in ("SessionStart", "SubagentStart") and not self.run:
             path = more_path(self.memory.store.root, read_event(load(CLIENT), payload))
             with open(path, encoding="utf-8") as file:
                 more = file.read()
