@@ -21,7 +21,7 @@ from synapse.model.worth import Worth
 from synapse.store import Store
 from synapse.system.tokens import DEFAULT
 from synapse.system.typed import NamedTuple
-from synapse.view import members, recall, view
+from synapse.view import fit, members, recall, view
 from synapse.view.view import About, Fits, LeftOut, View
 
 AT_ITS_MOMENT = "it is told at the moment that it is for (when)"
@@ -70,7 +70,7 @@ class Moment(NamedTuple):
 
 class Choice(NamedTuple):
     """The entries of a view in the order of the log, what of them its task's words found, how well
-    they fit its reader, and those that are left to the moment that they are for.
+    they fit its reader and its task, and those that are left to the moment that they are for.
     """
 
     entries: list[Entry]
@@ -192,7 +192,7 @@ def _for_task(
     snap: Snapshot, agent: Agent, text: str, entries: list[Entry], now: int
 ) -> tuple[list[Entry], About, Fits]:
     """Return the entries with those that a text's words find and those addressed to the agent, what
-    was found, and how well they fit the agent among those that the text names.
+    was found, and how well they fit the agent and its task.
     """
     team = members.Team(text, agent, snap.declared.values())
     matched = recall.matches(snap, agent, team.asked, now) if text else []
@@ -202,7 +202,8 @@ def _for_task(
     }
     by_seq = {match.entry.seq: (match.share, match.best) for match in matched}
     by_seq |= {entry.seq: (1.0, True) for entry in recall.on_topic(team.asked, entries)}
-    return sorted(unique.values(), key=_BY_SEQ), by_seq, team.fits(unique.values())
+    fits = fit.fits(team, unique.values(), by_seq)
+    return sorted(unique.values(), key=_BY_SEQ), by_seq, fits
 
 
 def _shown(snap: Snapshot | Past, agent: Agent, entries: Sequence[Entry]) -> frozenset[int]:

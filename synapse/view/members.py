@@ -36,7 +36,7 @@ class Team:
     """
 
     def __init__(self, text: str, reader: Agent, agents: Iterable[Agent]) -> None:
-        self._reader = reader.id
+        self.reader = reader.id
         self._names = _names(reader, agents)
         said: dict[str, set[str]] = {}
         own: list[str] = []
@@ -58,25 +58,32 @@ class Team:
             return {}
         return {entry.seq: self._fit(entry) for entry in entries if entry.addressees == ("all",)}
 
+    def is_of_another(self, entry: Entry) -> bool:
+        """Return whether an entry begins with the name of one other member and nowhere names its
+        reader.
+        """
+        others = _named(_heading(entry), self._names)
+        return len(others) == 1 and self.reader not in others | _named(entry.body, self._names)
+
     def _fit(self, entry: Entry) -> float:
         called = _named(_heading(entry), self._names) & self._said.keys()
-        if called == {self._reader}:
+        if called == {self.reader}:
             return MOST
-        margin = self._margin(entry) * (THEIRS if called and self._reader not in called else 1)
+        margin = self._margin(entry) * (THEIRS if called and self.reader not in called else 1)
         return max(THEIRS, min(margin, MOST))
 
     def _margin(self, entry: Entry) -> float:
         """Return what an entry's words share with those said of the reader, beside what they share
         with those of the other whom it fits best.
         """
-        own = forms(_text(entry))
+        own = forms(text_of(entry))
         count = Counter(word for words in self._said.values() for word in words & own)
         rare = {word: math.log((len(self._said) + 0.5) / of) for word, of in count.items()}
         shared = {
             id: DOUBT + sum(rare[word] for word in words & own) / math.sqrt(len(words))
             for id, words in self._said.items()
         }
-        return shared.pop(self._reader) / max(shared.values())
+        return shared.pop(self.reader) / max(shared.values())
 
 
 def _names(reader: Agent, agents: Iterable[Agent]) -> dict[str, list[Way]]:
@@ -122,7 +129,7 @@ def _heading(entry: Entry) -> str:
     return first if rest and len(first) <= HEADING else called[1] if called else ""
 
 
-def _text(entry: Entry) -> str:
+def text_of(entry: Entry) -> str:
     """Return what an entry says; its place says nothing, for all of a project stand in one."""
     label = " ".join((*entry.tags, entry.topic or ""))
     return label if entry.scope in SEALED else f"{entry.body}\n{label}"

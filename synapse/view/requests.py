@@ -70,12 +70,18 @@ def telling(text: str) -> tuple[str, ...]:
     )[:WORDS]
 
 
+def asked(text: str) -> frozenset[str]:
+    """Return the roots of the words by which the clauses of a text name what they are about."""
+    return frozenset(terms.form(word) for clause in clauses(text) for word in telling(clause))
+
+
 @lru_cache(4_096)
 def forms(text: str) -> frozenset[str]:
     """Return the roots of the words that say what a text is about."""
     return terms.forms(text[:LENGTH])
 
 
+@lru_cache(4_096)
 def names(text: str) -> frozenset[Name]:
     """Return the names with a number in a text. Of service 3 and service 5, one is meant."""
     return frozenset(
