@@ -94,10 +94,10 @@ def take(store: Store, directory: str, keep: int | None = None) -> Snapshot:
             :-keep
         ]:
             # first, so that none is half there: a hidden one is removed by the next
-            gone = os.path.join(directory, f".{os.path.basename(old.path)}.tmp")
-            os.rename(old.path, gone)
+            hidden = os.path.join(directory, f".{os.path.basename(old.path)}.tmp")
+            os.rename(old.path, hidden)
             sync_directory(directory)
-            shutil.rmtree(gone)
+            shutil.rmtree(hidden)
     return snapshot
 
 
@@ -211,8 +211,8 @@ def _written(store: Store, directory: str) -> Snapshot:
     _remove_unfinished(directory)
     aside = os.path.join(directory, f".{time}-{os.getpid()}.tmp")
     os.mkdir(aside, 0o700)
-    held = os.open(aside, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    fcntl.flock(held, fcntl.LOCK_EX)
+    descriptor = os.open(aside, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
     try:
         files = dict(_files(store, os.path.join(aside, FILES)))
         _write(os.path.join(aside, LOG), (line.encode() for line in lines_out(store)))
@@ -242,7 +242,7 @@ def _written(store: Store, directory: str) -> Snapshot:
         shutil.rmtree(aside, ignore_errors=True)
         raise
     finally:
-        os.close(held)
+        os.close(descriptor)
     return check(final)
 
 
@@ -253,16 +253,16 @@ def _remove_unfinished(directory: str) -> None:
             continue
         path = os.path.join(directory, name)
         try:
-            held = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError:
             continue
         try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(path, ignore_errors=True)
         except BlockingIOError:
             pass  # it is being written
         finally:
-            os.close(held)
+            os.close(descriptor)
 
 
 def _files(store: Store, target: str) -> Iterator[tuple[str, str]]:

@@ -13,8 +13,9 @@ from collections.abc import Callable
 
 from synapse.embeddings import Embeddings
 from synapse.errors import NewerProtocol, NotFound, StoreCorrupt, StoreError
-from synapse.index.index import READERS_WAIT, Index
+from synapse.index.index import Index
 from synapse.index.questions.allowance import Allowances
+from synapse.index.readable import READERS_WAIT
 from synapse.index.reading import Reading
 from synapse.index.replay import index_in_memory, open_index
 from synapse.log.adopt import Channel

@@ -32,7 +32,7 @@ class Holder(NamedTuple):
 
 def findings(root: str) -> Iterator[Finding]:
     """Check that no lock is held for longer than somebody who works would hold it."""
-    held = False
+    problems = False
     for name, harm in LOCKS.items():
         holder = holder_of(os.path.join(root, name))
         if holder is None:
@@ -41,14 +41,14 @@ def findings(root: str) -> Iterator[Finding]:
         stopped = holder.state == "T"
         if seconds < LONG and not stopped:
             continue
-        held = True
+        problems = True
         how = "stands still with" if stopped else "has held"
         command = f"kill -CONT {holder.pid}" if stopped else f"ps -p {holder.pid}"
         who = f"process {holder.pid}" if holder.pid else "a process"
         yield Finding(
             "locks", "fail", f"{who} {how} {name} for {seconds:.0f} s: {harm}; see `{command}`"
         )
-    if not held:
+    if not problems:
         yield Finding("locks", "ok", "none is held for long")
 
 

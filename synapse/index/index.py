@@ -7,13 +7,12 @@ from __future__ import annotations
 import os
 import sqlite3
 from _thread import RLock
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from functools import partial
 
-from synapse.errors import IndexDamaged, StoreBusy, StoreCorrupt, StoreError
+from synapse.errors import IndexDamaged, StoreBusy, StoreCorrupt
 from synapse.index.counts import TokenCounts
-from synapse.index.database import BUSY, Act, Database, is_damage, open_database
+from synapse.index.database import BUSY, Database, is_damage, open_database
 from synapse.index.derive.corrections import Steps, corrected, is_step, steps_of
 from synapse.index.derive.progress import (
     Reached,
@@ -28,6 +27,7 @@ from synapse.index.derive.progress import (
 from synapse.index.derive.projector import BATCH, Projector, voids_of
 from synapse.index.names import Names
 from synapse.index.postings import Postings
+from synapse.index.readable import Readable
 from synapse.index.snapshot import Snapshot
 from synapse.model import kinds
 from synapse.model.records import Lost, Record
@@ -37,7 +37,6 @@ from synapse.system.typed import TYPE_CHECKING, T
 if TYPE_CHECKING:
     from synapse.model.protocols import Log
 
-READERS_WAIT = 1.0  # seconds
 FOLDERS = 500  # of which the names are kept in memory
 UNKNOWN = (-1, -1, -1)
 NO_STEPS = Steps()
@@ -45,7 +44,7 @@ Watch = Callable[[Sequence[Record]], object]
 _INSIDE = "a snapshot is for questions: leave it before the log or the index is written to"
 
 
-class Index(TokenCounts):
+class Index(TokenCounts, Readable):
     """What has been derived from a log. One process at a time adds to it; all others read on
     meanwhile.
     """
@@ -53,7 +52,8 @@ class Index(TokenCounts):
     def __init__(self, log: Log, path: str, db: Database | None = None, wait: float = BUSY) -> None:
         if path != ":memory:":
             os.makedirs(os.path.dirname(path), exist_ok=True)
-        super().__init__()
+        TokenCounts.__init__(self)
+        Readable.__init__(self)
         self.log = log
         self.lock = None if path == ":memory:" else Lock(f"{path}.lock", patience=30.0)
         self.db = db or open_database(path, self.lock, wait=wait)
@@ -65,9 +65,6 @@ class Index(TokenCounts):
         self.say: Callable[[str], object] = _warn
         self.taken = 0  # batches since the last fold
         self.folders: dict[str, tuple[int, set[str]]] = {}
-        self.spare: Index | None = None  # answers in memory while the file is held
-        self.held_by = ""  # who did not let go of the file while a reader waited
-        self.told = ""  # why the file was not asked
         self.stands_in_for = ""  # the file, where this is a copy in memory of it
         try:
             self.current = Snapshot(self.db, Names(self.db))
@@ -79,14 +76,12 @@ class Index(TokenCounts):
         """Return whether this thread is inside of a snapshot."""
         return self.act.depth > 0
 
-    @property
-    def act(self) -> Act:
-        """Return what this thread is at: inside of a snapshot of this index, or of its spare."""
-        act = self.db.local.act
-        if self.spare is not None and not act.depth:
-            spare = self.spare.db.local.act
-            return spare if spare.depth else act
-        return act
+    def copied(self, wait: float) -> Index:
+        from synapse.index.copy import in_memory
+
+        copy = Index(self.log, ":memory:", in_memory(self.db.path, wait=wait))
+        copy.say = self.say
+        return copy
 
     def afterwards(self, write: Callable[[], object]) -> None:
         """Run what writes to the log: now, or when this thread has left its snapshot."""
@@ -109,77 +104,6 @@ class Index(TokenCounts):
         mark = self.log.mark()
         if mark != self.place or self.log.doubts != self.doubts:
             self.twice(self._take_in)
-
-    def to_read(self, words: bool) -> Index:
-        """Return the index to ask, in step with the log: this one, or a copy in memory where its
-        file is held, or the disk is full, for longer than a reader waits. Where the log lost what
-        was seen of it, this one answers as it stands.
-        """
-        if not words and self.log.mark() == self.place and self.log.doubts == self.doubts:
-            return self
-        try:
-            self.within(READERS_WAIT, partial(self._catch_up_with, words))
-        except StoreCorrupt as error:
-            if "seen" not in error.details:
-                raise
-            self._tell(str(error))
-            self.refresh(UNKNOWN)
-            if words:
-                self.within(READERS_WAIT, self.fill_words)
-        except StoreError as error:
-            if self.lock is None:
-                raise
-            self._tell(f"{self.held_by or error}; answered from the journal, in memory")
-            return self._copy(words)
-        else:
-            self.spare, self.told = None, ""
-        return self
-
-    def within(self, seconds: float, section: Callable[[], T]) -> T:
-        """Run the section, and wait no longer than this for who holds the file; not at all where
-        the last who did waited in vain.
-        """
-        if self.lock is None:
-            return section()
-        usual = self.lock.hurry_of_thread()
-        with self.lock.waits_at_most(0 if self.held_by else seconds):
-            self.db.wait_for(self.lock.hurry_of_thread())
-            try:
-                result = section()
-                self.held_by = ""
-                return result
-            except StoreBusy as error:
-                self.held_by = self.held_by or str(error)
-                raise
-            finally:
-                self.db.wait_for(usual)
-
-    def _catch_up_with(self, words: bool) -> None:
-        self.take_in()
-        if words:
-            self.fill_words()
-
-    def keep_counted(self, encoding: str, counts: Mapping[bytes, int]) -> None:
-        """Keep counts that a reader made, unless it would have to wait for that."""
-        with suppress(StoreError):
-            self.within(0.05, partial(self.keep_tokens, encoding, counts))
-
-    def _copy(self, words: bool) -> Index:
-        from synapse.index.copy import in_memory
-
-        with self.mutex:
-            if self.spare is None:
-                copied = in_memory(self.db.path, wait=READERS_WAIT / 4)
-                self.spare = Index(self.log, ":memory:", copied)
-                self.spare.say = self.say
-            spare = self.spare
-        return spare.to_read(words)
-
-    def _tell(self, why: str) -> None:
-        """Say once why the file is not asked."""
-        if not self.told:
-            self.told = why
-            self.say(why)
 
     def twice(self, section: Callable[[], T]) -> T:
         """Run the section; where the file of the index is damaged, set it aside and run it on a new

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from synapse.errors import IndexDamaged, StoreError
 from synapse.index.derive.corrections import corrected, steps_of
 from synapse.index.derive.projector import Projector, voids_of
-from synapse.index.index import READERS_WAIT, Index
+from synapse.index.index import Index
+from synapse.index.readable import READERS_WAIT
 from synapse.index.snapshot import Snapshot
 from synapse.model.records import Record
 from synapse.system.typed import TYPE_CHECKING

@@ -56,8 +56,7 @@ def redact(store: Store, id: str, reason: str) -> Redacted:
     entry = entry_of(record)
     also, heads = _repeats(store, entry) if record.text is not None else ((), ())
     if isinstance(store.log, FilesLog):
-        begun = Begun(store.log.root)
-        files = begun.carry_out(
+        files = Begun(store.log.root).carry_out(
             f"redact-{record.id}", {"entry": record.id}, lambda: _take_out(store, record, act)
         )
     else:

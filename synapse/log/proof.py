@@ -253,11 +253,11 @@ class Proof:
             self._redacted_file(file)
 
     def _redacted_file(self, file: ExpectedFile) -> None:
-        left = [path for path in {file.live, file.staged} if self.mirror.exists(path)]
+        paths = [path for path in {file.live, file.staged} if self.mirror.exists(path)]
         raw = self.mirror.read(file.page, limit=1 << 40) or b""
         if file.id.encode() in raw and any(page.id == file.id for page in pages(raw)):
-            left.append(file.page)
-        for path in left:
+            paths.append(file.page)
+        for path in paths:
             self._found(path, f"holds {file.id}, which was redacted: redact it again")
 
     def _file(self, file: ExpectedFile) -> None:

@@ -11,7 +11,8 @@ import time
 import pytest
 
 import synapse
-from synapse.index import index as indexes
+from synapse.index import readable
+from synapse.index.index import Index
 from synapse.model.agents import Agent
 
 HANGS = 25  # seconds; a reader that waited for the lock's own patience took 60 and more
@@ -196,11 +197,11 @@ def test_a_journal_that_lost_its_last_line_is_answered_as_it_was_seen(root):
 
 
 def test_a_reader_that_waits_is_found_out(root, monkeypatch):
-    monkeypatch.setattr(indexes, "READERS_WAIT", 600)
+    monkeypatch.setattr(readable, "READERS_WAIT", 600)
     line_behind(root)
     with Holding(root, "index"), synapse.open(root) as memory:
         memory.store.index.lock.patience = 0.5
         reader = memory.as_agent("eng-b")
-        monkeypatch.setattr(indexes.Index, "to_read", lambda self, words: self.take_in() or self)
+        monkeypatch.setattr(Index, "to_read", lambda self, words: self.take_in() or self)
         with pytest.raises(synapse.StoreError):
             reader.read()
