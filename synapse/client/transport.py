@@ -221,25 +221,25 @@ class _Exchange:
         return self._response
 
     def _run(self) -> None:
-        asked = self._request
+        request = self._request
         try:
             with self._http.stream(
-                asked.method,
+                request.method,
                 self._url,
-                params=asked.params,
-                content=asked.body,
+                params=request.params,
+                content=request.body,
                 headers=self._headers,
                 timeout=self._wait,
             ) as response:
                 if response.headers.get("content-encoding", "identity") != "identity":
                     raise _NoAnswer("it is packed, and nobody asked for that")
-                parts, size = [], 0
-                for part in response.iter_raw():
-                    size += len(part)
+                chunks, size = [], 0
+                for chunk in response.iter_raw():
+                    size += len(chunk)
                     if self._over or size > LARGEST:
                         raise _NoAnswer(f"it has more than {LARGEST >> 20} MiB")
-                    parts.append(part)
-                self.body = b"".join(parts)
+                    chunks.append(chunk)
+                self.body = b"".join(chunks)
                 self._response = response
         except Exception as error:  # raised again where it is waited for
             self._error = error

@@ -100,10 +100,10 @@ class Limited:
                 try:
                     await _pay(who)
                     _log(scope, who)
-                    whole = await self._whole(scope, receive, who.body)
+                    body = await self._whole(scope, receive, who.body)
                     if scope["method"] in SAFE:  # what is begun to be written is written
                         DEADLINE.set(timed.deadline)
-                    await self.app(scope, whole, timed.send)
+                    await self.app(scope, body, timed.send)
                 finally:
                     timed.begun()
         except SynapseError as error:

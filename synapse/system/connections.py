@@ -125,15 +125,15 @@ def say_seldom(loop: asyncio.AbstractEventLoop) -> None:
     """Have a loop say once a second, in one line, that it accepts no connection because descriptors
     or memory are exhausted: it tries on, and says so each time.
     """
-    said = 0.0
+    logged_at = 0.0
 
     def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        nonlocal said
+        nonlocal logged_at
         error = context.get("exception")
         if not isinstance(error, OSError) or error.errno not in _EXHAUSTED:
             loop.default_exception_handler(context)
-        elif time.monotonic() - said >= 1:
-            said = time.monotonic()
+        elif time.monotonic() - logged_at >= 1:
+            logged_at = time.monotonic()
             log.warning("no connection is accepted now: %s", error.strerror)
 
     loop.set_exception_handler(handle)

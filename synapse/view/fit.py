@@ -53,5 +53,5 @@ def _names_another(text: str, named: frozenset[Name]) -> bool:
     3 and service 5, one is meant.
     """
     own = names(text) if named else frozenset[Name]()
-    words = {word for word, _ in named}
-    return own.isdisjoint(named) and any(word in words for word, _ in own)
+    kinds = {kind for kind, _ in named}
+    return own.isdisjoint(named) and any(kind in kinds for kind, _ in own)
