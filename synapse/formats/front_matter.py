@@ -18,7 +18,8 @@ MAX_FRONT = 8 << 10
 _FENCE = r"---[ \t]{0,80}(?:\r\n?|\n|\Z)"  # compiled when first needed: what is written never is
 _CLOSING = rf"(?:(?<=\n)|(?<=\r)){_FENCE}"
 _ALNUM = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
-_PLAIN = ("".join(sorted(_ALNUM)) + "_-./:+@,[]()*= \n").encode()
+_PLAIN = ("".join(sorted(_ALNUM)) + "_-./:+@,[]()*= \n\"'").encode()
+_QUOTES = ("'", '"')
 
 
 def flat(text: str, known: frozenset[str]) -> tuple[Fields, int] | None:
@@ -40,15 +41,21 @@ def flat(text: str, known: frozenset[str]) -> tuple[Fields, int] | None:
         return None
     if len(plain) != len(lines) or not known.issuperset(plain):
         return None
+    fields = _fields(plain, '"' in front or "'" in front)
+    return None if fields is None else (fields, end + 5)
+
+
+def _fields(plain: dict[str, str], quoted: bool) -> Fields | None:
     fields: Fields = {**plain}
-    for key, value in plain.items():
-        if value[0] not in _ALNUM:
-            fields[key] = items = _flat_list(value)
-            if items is None:
-                return None
-        elif value in NULLS:
+    for key, text in plain.items():
+        if text in NULLS:
             fields[key] = None
-    return fields, end + 5
+        elif quoted or text[0] not in _ALNUM:
+            value = _flat_list(text) if text[0] == "[" else _scalar(text)
+            if value is None:
+                return None
+            fields[key] = value
+    return fields
 
 
 def _flat_list(text: str) -> list[Value] | None:
@@ -58,11 +65,21 @@ def _flat_list(text: str) -> list[Value] | None:
         return None
     items: list[Value] = []
     for item in text[1:-1].split(","):
-        scalar = item.strip(" ")
-        if not scalar or scalar[0] not in _ALNUM or scalar[-1] == ":" or scalar in NULLS:
+        scalar = _scalar(item.strip(" "))
+        if scalar is None or scalar in NULLS or scalar[-1] == ":":
             return None
         items.append(scalar)
     return items
+
+
+def _scalar(text: str) -> str | None:
+    """Return a plain scalar, or one in quotes that hold no other quote; None if unsure."""
+    quote = text[:1]
+    if quote in _QUOTES:
+        inner = text[1:-1]
+        is_whole = len(text) > 1 and text[-1] == quote
+        return inner if is_whole and not any(map(inner.count, _QUOTES)) else None
+    return text if quote in _ALNUM and not any(map(text.count, _QUOTES)) else None
 
 
 def reference(text: str) -> tuple[Fields, int]:

@@ -579,6 +579,13 @@ def agree(text):
 @example("tags: [a, null, b]", "\n---\n", "x")
 @example("from: a\nfrom: b", "\n---\n", "x")
 @example("topic: a:", "\n---\n", "x")
+@example("topic: 'a: b'", "\n---\n", "x")
+@example("topic: 'it''s'", "\n---\n", "x")
+@example('topic: "null"', "\n---\n", "x")
+@example("topic: '", "\n---\n", "x")
+@example("topic: 'a' b", "\n---\n", "x")
+@example("tags: ['a, b', \"c\"]", "\n---\n", "x")
+@example("tags: ['', \"~\"]", "\n---\n", "x")
 @example("topic: a*b=c@d(e)", "\n---\n", "x")
 def test_the_fast_reader_agrees_with_the_reference(front, closing, rest):
     agree(f"---\n{front}{closing}{rest}")
@@ -614,6 +621,13 @@ def test_the_fast_reader_takes_what_is_common():
     )
     assert front_matter.flat(codec.render(entry), codec._KEYS)
     assert front_matter.flat(codec.render_as(entry, "B"), codec._KEYS)
+
+
+def test_the_fast_reader_takes_quotes_around_what_is_common():
+    text = '---\nid: "syn-1"\nfrom: \'eng-a\'\nttl: "null"\ntags: [\'a\', "b c", d]\n---\nx'
+    fields, start = front_matter.flat(text, codec._KEYS)
+    assert fields == {"id": "syn-1", "from": "eng-a", "ttl": "null", "tags": ["a", "b c", "d"]}
+    assert text[start:] == "x"
 
 
 def test_the_limit_of_length_is_the_same_for_both():
