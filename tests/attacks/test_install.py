@@ -6,11 +6,13 @@ The home folder is real and compared byte by byte, the commands are those that a
 
 import json
 import os
+import shutil
 import stat
 
 import pytest
 
 from orchestrator.cli import PROGRAM
+from orchestrator.plugin.install.files import write
 from synapse import cli
 from synapse.cli.verbs import PROGRAM as SYNAPSE
 from tests.git import git
@@ -134,6 +136,90 @@ def test_nor_by_a_sync(clone, home, run):
         assert code != 0
         assert "is a link, to" in text or "which is not followed" in text
         assert contents(home) == before
+
+
+@pytest.mark.parametrize("goal", ["CLAUDE.md", "./CLAUDE.md"])
+def test_a_page_beside_it_is_written_under_its_own_name(goal, clone, home, run):
+    (clone / "CLAUDE.md").write_text("# Mine\n")
+    (clone / "AGENTS.md").symlink_to(goal)
+    before = contents(home)
+    code, text = run("install", "agents-md")
+    assert (code, "CLAUDE.md" in text) == (0, True)
+    assert "## Shared memory" in (clone / "CLAUDE.md").read_text()
+    assert run("install", "agents-md")[0] == 0
+    assert (clone / "CLAUDE.md").read_text().count("## Shared memory") == 1
+    (clone / "AGENTS.md").unlink()  # whatever becomes of the link
+    assert run("uninstall", "agents-md")[0] == 0
+    assert (clone / "CLAUDE.md").read_text() == "# Mine\n"
+    assert contents(home) == before
+
+
+@pytest.mark.parametrize(
+    "goal",
+    [
+        "../home/.bashrc",
+        "../clone/CLAUDE.md",
+        "docs/page.md",
+        "docs/../CLAUDE.md",
+        ".git/config",
+        ".git/page.md",
+        ".hidden.md",
+        "Makefile",
+        "folder.md",
+        "pipe.md",
+        "chain.md",
+        "AGENTS.md",
+        "missing.md",
+        "CLAUDE.md/",
+        "CLAUDE.md\n",
+    ],
+)
+def test_no_other_link_within_the_project_is(goal, clone, home, run):
+    (clone / "CLAUDE.md").write_text("# Mine\n")
+    (clone / "Makefile").write_text("all:\n")
+    (clone / ".hidden.md").write_text("x\n")
+    for folder in ("docs", "folder.md"):
+        (clone / folder).mkdir()
+    for page in ("docs/page.md", ".git/page.md"):
+        (clone / page).write_text("x\n")
+    os.mkfifo(clone / "pipe.md")
+    (clone / "chain.md").symlink_to(home / ".bashrc")
+    (clone / "AGENTS.md").symlink_to(goal)
+    before = contents(clone.parent)
+    code, text = run("install", "agents-md")
+    assert (code != 0, "is a link, to" in text) == (True, True)
+    assert contents(clone.parent) == before
+
+
+STEPS = ("read", "refuse_link", "refuse_unwritable", "missing_folders", "_replace")
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("which", ["AGENTS.md", "CLAUDE.md"])
+def test_whatever_becomes_of_the_page_meanwhile(which, step, clone, home, run, monkeypatch):
+    """A link or the page itself leads into the home folder from any step on."""
+    real, count = getattr(write, step), 0
+    for number in range(1, 25):
+        (clone / "CLAUDE.md").unlink(missing_ok=True)
+        (clone / "CLAUDE.md").write_text("# Mine\n")
+        link(clone, clone, "AGENTS.md", "CLAUDE.md")
+        (clone / "AGENTS.md").unlink()
+        (clone / "AGENTS.md").symlink_to("CLAUDE.md")
+        before, count = contents(home), 0
+
+        def swapped(*values, number=number):
+            nonlocal count
+            count += 1
+            if count == number:
+                link(clone, home, which, ".bashrc")
+            return real(*values)
+
+        monkeypatch.setattr(write, step, swapped)
+        run("install", "agents-md")
+        monkeypatch.setattr(write, step, real)
+        assert contents(home) == before
+        shutil.rmtree(clone / "shared-memory", ignore_errors=True)
+    assert number > count  # every call of it was one that was swapped at
 
 
 def test_the_user_s_own_links_are_followed(clone, home, run):

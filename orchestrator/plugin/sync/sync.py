@@ -18,6 +18,7 @@ from orchestrator.nightly.schedule import Job, Plan
 from orchestrator.plugin.install import apply, record
 from orchestrator.plugin.install.apply import Prepared
 from orchestrator.plugin.install.change import Block, Target
+from orchestrator.plugin.install.clients.agents_md import file_of
 from orchestrator.plugin.install.files import fence
 from orchestrator.plugin.install.place import SYNC, declared_in, target_in
 from orchestrator.plugin.sync import proposals, sources
@@ -187,7 +188,8 @@ def _paths(
             raise Conflict(f"{name}: {read.problems[name]}", path=name)
     if names or ours:
         return list(dict.fromkeys([*ours, *names]))
-    paths = []
+    paths: list[str] = []
+    agents_md = os.path.relpath(file_of(target.project), target.project)
     for name in FILES:
         path = os.path.join(target.project, name)
         if name in read.problems or not (name == AGENTS_MD or os.path.exists(path)):
@@ -195,7 +197,7 @@ def _paths(
         if name != AGENTS_MD and _imports(path) and AGENTS_MD in paths:
             notes.append(f"{name} imports {AGENTS_MD}, and has the block from there")
             continue
-        if name in BESIDE and AGENTS_MD in paths:
+        if name in BESIDE and {AGENTS_MD, agents_md} & {*paths}:
             notes.append(f"{name}: its client reads {AGENTS_MD} too, and has the block from there")
             continue
         paths.append(name)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
+import stat
 from datetime import date
 
 from orchestrator.nightly.schedule import Job, Plan
@@ -15,8 +17,10 @@ from orchestrator.plugin.install import apply, record
 from orchestrator.plugin.install.change import Block, Change, Target
 from orchestrator.plugin.install.place import AGENTS_MD, declared_in, target_in
 from synapse.errors import SynapseError
+from synapse.system.plain_files import read_file
 
 FILE = "AGENTS.md"
+_PAGE = re.compile(r"\w[\w.-]*\.md")
 TEXT = """\
 ## Shared memory
 
@@ -41,11 +45,22 @@ def plan(target: Target) -> list[Change]:
     values = {"agent": declared.default, "project": declared.project_of(root)}
     folder = os.path.relpath(root, target.project)
     shown_root = folder if not folder.startswith("..") else os.path.basename(root)
-    return [
-        Block(
-            os.path.join(target.project, FILE), TEXT.format(root=shown_root, **values), "markdown"
-        )
-    ]
+    return [Block(file_of(target.project), TEXT.format(root=shown_root, **values), "markdown")]
+
+
+def file_of(project: str) -> str:
+    """Return the file that AGENTS.md is. Where it is a link to another page beside it, as to
+    CLAUDE.md, that page is written under its own name: so no link is followed, whatever becomes of
+    this one meanwhile. Any other link is left to be refused.
+    """
+    path = os.path.join(project, FILE)
+    try:
+        name = os.readlink(path).removeprefix("./")
+        page = os.path.join(project, name)
+        is_page = _PAGE.fullmatch(name) is not None and stat.S_ISREG(os.lstat(page).st_mode)
+    except OSError:
+        return path
+    return page if is_page else path
 
 
 def refresh(target: Target) -> list[str]:
@@ -54,11 +69,10 @@ def refresh(target: Target) -> list[str]:
     written = []
     for project in record.read(target):
         project_target = target._replace(project=project)
-        path = os.path.join(project, FILE)
+        path = file_of(project)
         try:
-            with open(path, encoding="utf-8") as file:
-                if "synapse:begin" not in file.read():
-                    continue
+            if b"synapse:begin" not in read_file(path):
+                continue
             prepared = apply.prepare(project_target, plan(project_target))
             if prepared.changes:
                 apply.carry_out(prepared)
