@@ -104,7 +104,7 @@ def admit(draft: Draft, agent: Agent | None, settings: Settings, *, trust: str =
     An agent of None is one that nobody registered: it is admitted with no authority, and never
     above important.
     """
-    draft = personal.checked(check_form(draft), settings.patterns)
+    draft = personal.checked(check_form(draft), settings)
     if agent is None:
         trust = "unverified"
     else:

@@ -54,9 +54,11 @@ _FOLDERS = (
     "bin",
     ".index",
 )
-# Through these, private mail passes: they are for the owner alone. Through `inbox`, users who are
-# mapped to an agent come to their own.
-_MODES = dict.fromkeys("messages staging quarantine views archive changelog .index".split(), 0o700)
+# What lies in these is for agents, and not for other users of the machine. Through `inbox`, users
+# who are mapped to an agent come to their own.
+_MODES = dict.fromkeys(
+    "entries messages knowledge staging quarantine views archive changelog .index".split(), 0o700
+)
 _MODES["inbox"] = 0o711
 _SETTINGS = """\
 # The settings of this workspace. Delete a line to have its default.
@@ -76,6 +78,8 @@ authority: roles
 staging:
   ttl: 7d
   limit: 100
+# Personal data in texts that nobody marked: mask it, refuse the text, or off.
+# privacy: {{personal: mask}}
 """
 
 

@@ -64,7 +64,7 @@ class Store:
             self.index = index_in_memory(log, path)
         else:
             self.index = Index(log, path) if self.root is None else open_index(log, path)
-        self.commit = Commit(log, self.index)
+        self.commit = Commit(log, self.index, lambda: self.settings)
         self.tree = Tree(log, self.commit, self.index) if isinstance(log, FilesLog) else None
         # finishes what killed processes began here; returns what is left
         self.finish_begun: Callable[[], list[str]] = list

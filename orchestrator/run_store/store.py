@@ -65,7 +65,7 @@ from synapse.knowledge import memory as knowledge
 from synapse.model.agents import Agent
 from synapse.model.entry import SECOND
 from synapse.model.records import Record
-from synapse.privacy.personal import concealed
+from synapse.privacy.personal import kept
 from synapse.system.text import storable_all
 from synapse.trust.lineage import why
 
@@ -429,7 +429,7 @@ class RunStore:
             once = f"{run.id}/{note.key}"
             try:
                 id = agent_memory.append(
-                    concealed(note.body, self.memory.store.settings.patterns),
+                    kept(note.body, self.memory.store.settings),
                     note.namespace,
                     priority=note.priority,
                     tags=note.tags,

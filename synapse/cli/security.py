@@ -19,7 +19,7 @@ from synapse.system.typed import TYPE_CHECKING
 if TYPE_CHECKING:
     from synapse.core import Memory
 
-PRIVATE = ("journal", "messages", "inbox", "staging", "quarantine", ".index", "runs")
+PRIVATE = tuple("journal entries knowledge messages inbox staging quarantine .index runs".split())
 BELIEVED = ("synapse.yaml", "team.yaml", "agents", "prompts")
 POWERFUL = 100  # the authority of a CTO
 
@@ -46,7 +46,7 @@ def _links(root: str) -> Iterator[Finding]:
 def _access(root: str, memory: Memory) -> Iterator[Finding]:
     """Check who may write anywhere in the workspace, and who may read what is private in it."""
     writable, readable = [], []
-    for name in (".", *PRIVATE, "entries", "knowledge", "views", "archive"):
+    for name in (".", *PRIVATE, "views", "archive"):
         path = os.path.normpath(os.path.join(root, name))
         if not os.path.isdir(path):
             continue

@@ -82,7 +82,7 @@ def _export_mail(call: Call, path: str) -> None:
         return
     if os.path.lexists(path):
         raise Conflict(f"{path} exists already; name another file, or remove it", file=path)
-    with open(path, "x", encoding="utf-8", newline="\n") as file:
+    with open(path, "x", encoding="utf-8", newline="\n", opener=_private) as file:
         file.write(text)
     call.show(lambda: {"file": path}, lambda: clean(f"the mail written to {path}"))
 
@@ -197,7 +197,7 @@ def _export_file(call: Call, path: str) -> tuple[int, str]:
     count, line = 0, ""
     if os.path.lexists(path):
         raise Conflict(f"{path} exists already; name another file, or remove it", file=path)
-    with open(path, "x", encoding="utf-8", newline="\n") as file:
+    with open(path, "x", encoding="utf-8", newline="\n", opener=_private) as file:
         try:
             for line in call.memory.export(call.args.as_generation):
                 count += 1
@@ -212,15 +212,20 @@ def _export_file(call: Call, path: str) -> tuple[int, str]:
 
 def _export_files(call: Call, folder: str) -> tuple[int, str]:
     """Export each entry to a file of its own. Return the number of files and the last text."""
-    os.mkdir(folder)
+    os.mkdir(folder, 0o700)
     count, text = 0, ""
     for path, text in entries_as(call.memory.store, call.args.as_generation):
         count += 1
         target = os.path.join(folder, path)
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        with open(target, "x", encoding="utf-8", newline="\n") as file:
+        os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
+        with open(target, "x", encoding="utf-8", newline="\n", opener=_private) as file:
             file.write(text)
     return count, text
+
+
+def _private(path: str, flags: int) -> int:
+    """Open a file for its owner alone: what is exported is everybody's, private mail too."""
+    return os.open(path, flags, 0o600)
 
 
 def _open_input(path: str) -> AbstractContextManager[TextIO]:

@@ -15,7 +15,7 @@ from synapse.model.agents import OPERATOR
 from synapse.model.entry import PRIORITIES, SCOPES, addressees
 from synapse.model.entry_fields import FIELDS
 from synapse.privacy import personal
-from synapse.privacy.records import masked_in, masked_notice
+from synapse.privacy.records import masked_notice
 from synapse.system.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -101,8 +101,8 @@ def _fields(args: Namespace) -> dict[str, Any]:
 
 def masked_notes(entry: Entry, body: str = "", pii: bool = False) -> list[str]:
     """Return what was masked of what an author wrote, and how long personal data is shown."""
-    kinds = masked_in(entry)
-    notes = [f"{entry.id}: {masked_notice(kinds)}"] if kinds else []
+    notice = masked_notice(entry)
+    notes = [f"{entry.id}: {notice}"] if notice else []
     if entry.scope == "encrypted" and (pii or personal.kinds_in(body)):
         notes.append(f"{entry.id} holds personal data: it is shown for {entry.ttl}")
     return notes

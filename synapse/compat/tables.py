@@ -22,6 +22,7 @@ from synapse.index.database import Database
 from synapse.model.records import Record
 from synapse.model.results import Problem
 from synapse.store import Store
+from synapse.system.plain_files import open_file
 from synapse.system.typed import Any
 
 VERSION = "2"
@@ -52,6 +53,7 @@ class Tables:
         self.path = path
         if path != ":memory:":
             _refuse_foreign(path)
+            _make_private(path)
         self.db = Database(path, KIND)
         self.rows = Rows(store, self.db)
 
@@ -230,6 +232,21 @@ def _refuse_foreign(path: str) -> None:
         raise Conflict(
             f"{path} was not made here, and nothing in it is touched: name another place", file=path
         )
+
+
+def _make_private(path: str) -> None:
+    """Make the file, or take it back, for its owner alone: it lies where the user likes, and holds
+    all private mail. SQLite gives the files beside it the same mode.
+    """
+    try:
+        fd = open_file(path, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError:
+        return  # SQLite says what is wrong
+    try:
+        if os.fstat(fd).st_uid == os.getuid():
+            os.fchmod(fd, 0o600)
+    finally:
+        os.close(fd)
 
 
 def _cosine(one: bytes | None, other: bytes | None) -> float | None:

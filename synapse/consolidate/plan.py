@@ -6,7 +6,7 @@ undone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain, groupby
 from operator import attrgetter
 
@@ -21,7 +21,7 @@ from synapse.model.clock import DAY, seconds
 from synapse.model.entry import NEVER, RANK, SEALED, SECOND, Draft, Entry
 from synapse.model.entry_fields import DETAILS
 from synapse.model.settings import Settings
-from synapse.privacy.personal import concealed, is_in
+from synapse.privacy.personal import is_in, kept
 from synapse.system.digest import sha256
 from synapse.system.typed import NamedTuple
 from synapse.trust.keyring import shut
@@ -99,7 +99,7 @@ def _merge(state: State, now: int, settings: Settings) -> Iterator[Act]:
             for alike in portions(group):
                 ids = tuple(entry.id for entry in alike)
                 one = merged(alike, now)
-                if len(ids) > 1 and not is_in(one.draft, settings.patterns):
+                if len(ids) > 1 and not is_in(one.draft, settings):
                     yield Act("merge", "merge", ids, ALIKE, new_entry=one)
 
 
@@ -198,7 +198,7 @@ def _archive(state: State, settings: Settings) -> Iterator[Act]:
                 "escalate",
                 (entry.id,),
                 reason,
-                new_entry=escalation(entry, recipients, settings.patterns),
+                new_entry=escalation(entry, recipients, settings),
             )
     past = [(row.id, "") for row in state.lapsed if row.id not in open_blockers]
     yield from archive_acts("archive", "past its time", past)
@@ -233,11 +233,11 @@ def next_above(
     )
 
 
-def escalation(entry: Entry, recipients: tuple[str, ...], patterns: Mapping[str, str]) -> NewEntry:
+def escalation(entry: Entry, recipients: tuple[str, ...], settings: Settings) -> NewEntry:
     """Return the blocker, passed on. It reaches nobody who might not have seen the blocker itself,
     but the operator; of a sealed one it has the line that stands for its text."""
     sealed, entry = entry.scope in SEALED, shut(entry)
-    tags = (concealed(tag, patterns) for tag in entry.tags)
+    tags = (kept(tag, settings) for tag in entry.tags)
     body = (
         entry.body
         if len(entry.body) <= _QUOTE
@@ -249,7 +249,7 @@ def escalation(entry: Entry, recipients: tuple[str, ...], patterns: Mapping[str,
         f" {seconds(entry.at)} ({entry.id}):"
     )
     draft = Draft(
-        body=concealed(body if is_escalation(entry) else f"{head}\n\n{body}", patterns),
+        body=kept(body if is_escalation(entry) else f"{head}\n\n{body}", settings),
         namespace=entry.namespace,
         author=CONSOLIDATOR,
         priority=entry.priority,

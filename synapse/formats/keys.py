@@ -76,6 +76,10 @@ SETTINGS: Mapping[str, str] = {
     "semantic.url": "the address of its server",
     "semantic.key": "the name of the environment's variable with the server's key",
     "semantic.search": "off: searches go by words unless they ask for more",
+    "privacy.personal": (
+        "mask, refuse or off: what is done with personal data in a text that is not marked, else"
+        " mask"
+    ),
     "privacy.patterns.*": (
         "personal data of your own, such as EMP-######: # for a digit, ? for a letter"
     ),

@@ -18,7 +18,8 @@ from synapse.model.agents import Agent
 from synapse.model.entry import SEALED, Entry, is_id, mint, minted
 from synapse.model.placement import Keeper, Tail
 from synapse.model.records import Guard, Record, act_of, all_of, demand, fields_of
-from synapse.privacy.records import safe
+from synapse.model.settings import Settings
+from synapse.privacy.records import safe, safe_agent
 from synapse.system.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -32,8 +33,11 @@ Follow = Callable[[Sequence[Record]], object]
 class Commit(Keeper):
     """The way into one log. Threads may share it."""
 
-    def __init__(self, log: FilesLog | MemoryLog, index: Index) -> None:
+    def __init__(
+        self, log: FilesLog | MemoryLog, index: Index, settings: Callable[[], Settings] = Settings
+    ) -> None:
         self.log = log
+        self.settings = settings
         self.index = index
         self.taken = TakenIds(log)
         self.followers: list[Follow] = []
@@ -80,6 +84,7 @@ class Commit(Keeper):
         """Declare an agent: its file, then the record. A crash between the two is noticed as an
         edit by hand.
         """
+        agent = safe_agent(agent)
         sha = self.log.declare(agent)
         return self.append(agent_record(agent, by, was, sha=sha))
 
@@ -135,7 +140,8 @@ class Commit(Keeper):
     # -- below -------------------------------------------------------------------------------------
 
     def _append(self, records: Sequence[Record], unless: Guard | None) -> list[Record]:
-        records = [safe(record) for record in records]
+        settings = self.settings()
+        records = [safe(record, settings) for record in records]
         if any(record.entry is not None for record in records):
             # Under the journal's lock all others would wait for a first import.
             from synapse.formats import codec as codec

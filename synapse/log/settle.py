@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from errno import EAGAIN, EDQUOT, EINTR, EIO, EMFILE, ENFILE, ENOMEM, ENOSPC
 from functools import partial
 
@@ -15,7 +15,8 @@ from synapse.log.adopt import Rejected
 from synapse.log.mirror import Mirror, has_place, live_path, path_of
 from synapse.model import clock
 from synapse.model.records import Record, filings
-from synapse.privacy.personal import concealed
+from synapse.model.settings import Settings
+from synapse.privacy.personal import kept
 from synapse.privacy.secrets import mask
 from synapse.system.digest import sha256
 
@@ -109,30 +110,30 @@ def page_path(record: Record) -> str:
     return f"archive/{clock.day(record.at)[:7]}.md"
 
 
-def quarantine(mirror: Mirror, found: Rejected, patterns: Mapping[str, str]) -> Record | None:
+def quarantine(mirror: Mirror, found: Rejected, settings: Settings) -> Record | None:
     """Put a file that can never be adopted aside, readable by its owner alone, with the reason
-    beside it, and without secrets and personal data; `patterns` are the workspace's own.
+    beside it, and without secrets and personal data, as the settings say.
     """
     moment, base = time.strftime("%Y%m%dT%H%M%S"), os.path.basename(found.path)
-    name = f"{moment}-{digest(found.path)}-{_plain(base)}"
-    target, path = f"quarantine/{name}", _readable(found.path)
+    name = f"{moment}-{digest(found.path)}-{_plain(kept(mask(base), settings))}"
+    target, path = f"quarantine/{name}", kept(mask(_readable(found.path)), settings)
     try:
-        if (masked := _masked(mirror.read(found.path), patterns)) is not None:
+        if (masked := _masked(mirror.read(found.path), settings)) is not None:
             mirror.place(target, masked, mode=0o600)
             mirror.remove(found.path)
         else:
             mirror.move(found.path, target, 0o600)
     except OSError:
         return None  # gone meanwhile, or this process may not move it
-    reason = concealed(mask(_readable(found.reason)), patterns)
+    reason = kept(mask(_readable(found.reason)), settings)
     mirror.place(f"{target}.reason.txt", f"{path}\n{reason}\n".encode(), mode=0o600)
     return Record.new("quarantine", "log", {"path": path, "to": target, "reason": reason})
 
 
-def _masked(raw: bytes | None, patterns: Mapping[str, str]) -> bytes | None:
+def _masked(raw: bytes | None, settings: Settings) -> bytes | None:
     """Return a file without what may not be kept of it; None where it has nothing of that."""
     text = (raw or b"").decode("utf-8", "surrogateescape")
-    masked = concealed(mask(text), patterns)
+    masked = kept(mask(text), settings)
     return None if masked == text else masked.encode("utf-8", "surrogateescape")
 
 

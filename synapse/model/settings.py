@@ -12,6 +12,7 @@ from synapse.system.typed import NamedTuple
 
 PROTOCOL = 1
 REPUTATION = ("report", "on", "off")
+PERSONAL = ("mask", "refuse", "off")
 SIZES = {
     "per_namespace": "500KB",
     "total_shared": "5MB",
@@ -71,14 +72,27 @@ class Settings(NamedTuple):
         return tuple(str(glob) for glob in namespaces) if isinstance(namespaces, list) else ()
 
     @property
+    def personal(self) -> str:
+        """Return what is done with personal data in a text that is not marked as such: one of
+        PERSONAL, `refuse` where another word stands there.
+        """
+        if not self.other or "personal" not in (privacy := self._privacy()):
+            return PERSONAL[0]
+        word = "off" if privacy["personal"] is False else privacy["personal"]
+        return str(word) if word in PERSONAL else "refuse"
+
+    @property
     def patterns(self) -> dict[str, str]:
         """Return the globs of personal data of the workspace's own, by what they find."""
         if not self.other:
             return {}
-        privacy = dict(self.other).get("privacy")
-        patterns = privacy.get("patterns") if isinstance(privacy, dict) else None
+        patterns = self._privacy().get("patterns")
         items = patterns.items() if isinstance(patterns, dict) else ()
         return {str(name): str(glob) for name, glob in items if 4 <= len(str(glob)) <= 80}
+
+    def _privacy(self) -> dict[str, object]:
+        privacy = dict(self.other).get("privacy")
+        return privacy if isinstance(privacy, dict) else {}
 
     def size(self, name: str) -> int | None:
         """Return how many bytes `size_limits` allow to one of the names in SIZES; None is no

@@ -1,24 +1,31 @@
 """Personal data in texts: found by patterns with checks, and named by kind, never repeated.
 
-`refuse` is asked before a text is stored. What only looks like personal data (addresses of robots,
-examples, versions, digests, ids) is not meant. A workspace adds globs of its own, `privacy:
-patterns:` in synapse.yaml; nothing takes a kind away.
+`checked` is asked before a text is stored. What only looks like personal data (addresses of robots,
+examples, versions, digests, ids) is not meant. A workspace says in synapse.yaml what is done with
+what is found (`privacy: personal:`), and adds globs of its own (`patterns:`).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from operator import attrgetter
 
 from synapse.errors import InvalidEntry, PersonalData
 from synapse.model.entry import Draft, Entry, parse_ttl
 from synapse.model.entry_fields import FREE
+from synapse.model.kinds import frozen
+from synapse.model.settings import Settings
 from synapse.privacy import secrets
 from synapse.privacy.personal_forms import CARD, FORMS, Form
 from synapse.privacy.secrets import apart, compiled
-from synapse.privacy.words import Harmless, Words, bytes_of, has, strings, words_of
+from synapse.privacy.words import Harmless, Words, bytes_of, each_text, has, strings, words_of
+from synapse.system.typed import Any
 
+MARK = "[personal data: "
+_DEFAULTS = Settings()
+_SPACES = dict.fromkeys(map(ord, "\u00a0\u2007\u2009\u202f"), " ")
 SHORT_TTL, LONGEST_TTL = "24h", "7d"
 # A text with none of these words, no `@` and no long run of digits holds no personal data.
 WORDS = frozenset(
@@ -71,7 +78,7 @@ def found(
     text: str, patterns: Mapping[str, str] = {}, words: Words | None = None
 ) -> Iterator[tuple[str, int, int]]:
     """Yield the kind and the place of each piece of personal data in a text."""
-    words = words or words_of(text)
+    text, words = _spaced(text, words or words_of(text))
     if hinted(text, words):
         for form in _possible(text, words):
             check = _CHECKS.get(form.kind)
@@ -133,6 +140,7 @@ def hinted(text: str, words: Words) -> bool:
     """Return whether a text with these words may hold personal data: a cheap look. Without a digit
     it may hold an e-mail address or an illness, nothing else.
     """
+    text, words = _spaced(text, words)
     if "@" in text or not _ILL.isdisjoint(words.each):
         return True
     raw = bytes_of(text)
@@ -147,11 +155,33 @@ def hinted(text: str, words: Words) -> bool:
 
 
 def concealed(text: str, patterns: Mapping[str, str] = {}) -> str:
-    """Return the text with the kinds of personal data in its place, where nobody can rephrase."""
-    spans = [(start, end, kind) for kind, start, end in found(text, patterns)]
-    for start, end, kind in reversed(apart(spans)):
-        text = f"{text[:start]}[personal data: {kind}]{text[end:]}"
+    """Return the text with the kinds of personal data in its place. Once is enough: what it was
+    made of does not change it again.
+    """
+    while spans := [
+        (start, end, kind)
+        for kind, start, end in found(text, patterns)
+        if not any(mark.start() < end and start < mark.end() for mark in _marks(text))
+    ]:
+        for start, end, kind in reversed(apart(spans)):
+            text = f"{text[:start]}{MARK}{kind}]{text[end:]}"
     return text
+
+
+def kept(text: str, settings: Settings) -> str:
+    """Return what a machine says as the workspace keeps it: nobody is there to rephrase it."""
+    return text if settings.personal == "off" else concealed(text, settings.patterns)
+
+
+def _marks(text: str) -> Iterator[re.Match[str]]:
+    return compiled(r"\[personal data: [^\]\n]{1,80}\]").finditer(text)
+
+
+def _spaced(text: str, words: Words) -> tuple[str, Words]:
+    """Return a text with plain spaces for those that break no line, and its words."""
+    if text.isascii() or (spaced := text.translate(_SPACES)) == text:
+        return text, words
+    return spaced, words_of(spaced)
 
 
 def refuse(texts: Iterable[tuple[str, str]], patterns: Mapping[str, str] = {}) -> None:
@@ -169,23 +199,25 @@ def refuse(texts: Iterable[tuple[str, str]], patterns: Mapping[str, str] = {}) -
         )
 
 
-def checked(draft: Draft, patterns: Mapping[str, str] = {}) -> Draft:
-    """Return the draft as it may be stored, the one place that decides it: without personal data as
-    it is; with it (marked or found) only in an encrypted body, with a short time to live.
-    PersonalData elsewhere, beside such a body too; no setting turns it off. The body is `Harmless`
-    where no text of the draft holds a secret either.
+def checked(draft: Draft, settings: Settings = _DEFAULTS) -> Draft:
+    """Return the draft as it may be stored, the one place that decides it. Personal data (marked or
+    found) stands only in an encrypted body, with a short time to live; elsewhere what is found is
+    masked, refused with PersonalData, or left, as the settings say. A topic is refused in place of
+    masked, since two would become one. The body is `Harmless` where no text of the draft holds a
+    secret either.
     """
+    patterns = settings.patterns
     texts = [draft.body]
     if any(_beside(draft)):
         texts = [text for _, text in texts_of(draft)]
     joined = "\n".join(texts)
     words = words_of(joined)
-    persons = (patterns or hinted(joined, words)) and any(
+    looks = settings.personal != "off" and (patterns or hinted(joined, words))
+    persons = looks and any(
         kinds_in(text, patterns, words if text == joined else None) for text in texts
     )
     if persons:
-        named = [*texts_of(draft)]
-        refuse(named[draft.scope == "encrypted" :], patterns)
+        draft = _without(draft, settings)
     if not persons and not (secrets.hinted(joined, words) and secrets.found(joined, words)):
         draft = draft._replace(body=Harmless(draft.body))
     if draft.scope == "encrypted" and (persons or draft.pii):
@@ -193,9 +225,35 @@ def checked(draft: Draft, patterns: Mapping[str, str] = {}) -> Draft:
     return draft
 
 
-def is_in(draft: Draft, patterns: Mapping[str, str]) -> bool:
-    """Return whether a text of a draft holds personal data."""
-    return any(kinds_in(text, patterns) for _, text in texts_of(draft))
+def _without(draft: Draft, settings: Settings) -> Draft:
+    """Return a draft with its personal data masked, or refuse it. Beside an encrypted body it is
+    refused: its author knew of it.
+    """
+    sealed, patterns = draft.scope == "encrypted", settings.patterns
+    if sealed or settings.personal == "refuse":
+        refuse([*texts_of(draft)][sealed:], patterns)
+        return draft
+    refuse([("the field topic", draft.topic or "")], patterns)
+    masked: Draft = changed(draft, partial(concealed, patterns=patterns))
+    return masked
+
+
+def changed(item: Any, change: Callable[[str], str]) -> Any:
+    """Return a draft or an entry with each of its texts changed."""
+    texts: Any = {
+        name: text and change(text)
+        for name in ("body", *FREE)
+        if (text := getattr(item, name)) is not None
+    }
+    more = frozen(each_text(item.more, change)) if item.more else item.more
+    return item._replace(**texts, tags=tuple(map(change, item.tags)), more=more)
+
+
+def is_in(draft: Draft, settings: Settings) -> bool:
+    """Return whether a text of a draft holds personal data, where that is looked for."""
+    return settings.personal != "off" and any(
+        kinds_in(text, settings.patterns) for _, text in texts_of(draft)
+    )
 
 
 _beside = attrgetter(*FREE, "tags", "more")
@@ -254,7 +312,7 @@ def _is_iban(text: str) -> bool:
 
 
 def _is_card(text: str) -> bool:
-    digits = re.sub(r"[ -]", "", text)
+    digits = re.sub(r"[ .-]", "", text)
     issuer = re.match(r"4|5[1-5]|2[2-7]|3[47]|6011|65|35|3[068]|62", digits)
     if not issuer or not 13 <= len(digits) <= 19 or len(set(digits)) < 4:
         return False

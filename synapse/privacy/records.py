@@ -4,19 +4,25 @@ in. Both logs call `safe` for every record.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from operator import attrgetter
 
-from synapse.model.agents import CONSOLIDATOR
-from synapse.model.entry import Entry
+from synapse.errors import InvalidEntry
+from synapse.model.agents import CONSOLIDATOR, Agent
+from synapse.model.entry import SEALED, Entry
 from synapse.model.entry_fields import FREE
 from synapse.model.kinds import frozen
 from synapse.model.records import Record
+from synapse.model.settings import Settings
 from synapse.privacy import personal, secrets
-from synapse.privacy.words import Harmless, strings, words_of
+from synapse.privacy.words import Harmless, each_text, strings, words_of
 from synapse.system.digest import sha256
 from synapse.system.typed import Any
 
+_DEFAULTS = Settings()
 # Records of these kinds hold names, numbers and ids alone, or what the operator's own files say.
 _NO_TEXT = frozenset(
     (
@@ -45,89 +51,98 @@ _SPOKEN = {
 }
 
 
-def safe(record: Record) -> Record:
-    """Return the record as it may be written: with its secrets masked. One without any is the
-    same object.
+def safe(record: Record, settings: Settings = _DEFAULTS) -> Record:
+    """Return the record as it may be written: with its secrets masked, and personal data as the
+    workspace's settings say. One without any is the
+    same object. A key of `once` that holds one is known by its digest, so that others differ.
     """
+    if record.once and secrets.mask(record.once) != record.once:
+        record = record._replace(once=f"sha256:{sha256(record.once.encode())}")
     if record.kind in _NO_TEXT:
         return record
     text = "\n".join(_texts(record))
     if not text:  # it was looked at when the entry was admitted
         return record
     words = words_of(text)
-    if personal.hinted(text, words) and _is_asked(record):
-        record = _without_persons(record)
+    looks = settings.personal != "off" and (settings.patterns or personal.hinted(text, words))
+    if looks and _is_asked(record):
+        record = _without_persons(record, settings)
     if not secrets.hinted(text, words):
         return record
     if record.kind == "entry" and not secrets.found(text, words):
         return record  # in other kinds a field's name may say that it holds one
     fields = secrets.mask_deep(record.fields)
     entry = None if record.entry is None else _masked(record.entry)
+    return _retold(record._replace(fields=fields, entry=entry), secrets.mask)
+
+
+def _retold(record: Record, change: Callable[[str], str]) -> Record:
+    """Return a record whose file is changed. `masked` is the digest of what was dropped: its file
+    is replaced by this text.
+    """
     if record.text is None:
-        return record._replace(fields=fields, entry=entry)
-    text, start = record.text, record.fields.get("start", 0)
-    head, body = secrets.mask(text[:start]), secrets.mask(text[start:])
-    if head + body != text:
-        # `masked` is the digest of what was dropped: its file is replaced by this text
-        fields = {**fields, "masked": sha256(text.encode())}
+        return record
+    fields, start = record.fields, record.fields.get("start", 0)
+    head, body = change(record.text[:start]), change(record.text[start:])
+    if head + body != record.text:
+        fields = {"masked": sha256(record.text.encode()), **fields}
         if "start" in fields:
             fields["start"] = len(head)
-    return record._replace(fields=fields, entry=entry, text=head + body)
+    return record._replace(fields=fields, text=head + body)
 
 
 def _is_asked(record: Record) -> bool:
     """Return whether a record may have brought personal data here: entries were asked when they
-    were admitted, but for those of the nightly job and of other stores.
+    were admitted, but for those of the nightly job and of other stores, and for dropped files.
     """
-    if record.kind != "entry":
+    if record.kind != "entry" or record.entry is None:
         return record.kind in _SPOKEN
-    return record.by == CONSOLIDATOR or "origin" in record.fields
+    dropped = record.text is not None and record.entry.scope not in SEALED
+    return dropped or record.by == CONSOLIDATOR or "origin" in record.fields
 
 
-def _without_persons(record: Record) -> Record:
-    """Return an act without personal data: PersonalData where an agent said it, who can say it in
-    other words; where a machine did, or it was taken over, its kind stands in its place.
+def _without_persons(record: Record, settings: Settings) -> Record:
+    """Return a record with personal data masked. PersonalData where an agent said it in an act that
+    is known by it, or in a workspace that has it refused.
     """
-    if _SPOKEN[record.kind] == "refuse":
-        refuse_spoken(record)
-        return record
-    fields = _each(record.fields, personal.concealed)
+    conceal = partial(personal.concealed, patterns=settings.patterns)
+    named = record.key is not None and conceal(record.key) != record.key
+    if _SPOKEN[record.kind] == "refuse" and (named or settings.personal == "refuse"):
+        _refuse_spoken(record, settings.patterns)
+    record = record._replace(fields=each_text(record.fields, conceal))
     if record.entry is None:
-        return record._replace(fields=fields)
-    entry = _changed(record.entry, personal.concealed)
-    text = None if record.text is None else personal.concealed(record.text)
-    return record._replace(entry=entry, text=text, fields=fields)
+        return record
+    return _retold(record._replace(entry=_changed(record.entry, conceal)), conceal)
 
 
-def refuse_spoken(record: Record, patterns: Mapping[str, str] = {}) -> None:
-    """Raise PersonalData where an agent says any in an act; `patterns` are the workspace's own."""
-    if _SPOKEN.get(record.kind) == "refuse":
-        texts = (
-            (f"the field {name}", text)
-            for name, value in record.fields.items()
-            for text in strings(value)
-        )
-        personal.refuse(texts, patterns)
-
-
-def _each(value: Any, change: Callable[[str], str]) -> Any:
-    """Return a value as JSON has them with every text in it changed."""
-    if isinstance(value, str):
-        return change(value)
-    if isinstance(value, Mapping):
-        return {name: _each(item, change) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_each(item, change) for item in value]
-    return value
+def _refuse_spoken(record: Record, patterns: Mapping[str, str]) -> None:
+    """Raise PersonalData where an agent says any in an act."""
+    texts = (
+        (f"the field {name}", text)
+        for name, value in record.fields.items()
+        for text in strings(value)
+    )
+    personal.refuse(texts, patterns)
 
 
 _free = attrgetter(*FREE)
 
 
-def masked_in(entry: Entry) -> list[str]:
-    """Return the kinds of secret that an entry's texts name as masked."""
+def masked_notice(entry: Entry) -> str:
+    """Return what an author is told whose secrets and personal data were masked: of each kind, how
+    many; an empty text where nothing was.
+    """
     texts = (entry.body, *filter(None, _free(entry)), *entry.tags, *strings(entry.more))
-    return secrets.kinds_in("\n".join(texts))
+    lines = []
+    for mark, what, advice in (
+        (secrets.MARK, "a secret", "say where it is kept, not what it is"),
+        (personal.MARK, "personal data", "say where it is kept, or write of a role"),
+    ):
+        counts = Counter(re.findall(rf"{re.escape(mark)}([^\]\n]{{1,80}})\]", "\n".join(texts)))
+        kinds = ", ".join(f"{kind} ({n})" if n > 1 else kind for kind, n in counts.items())
+        if kinds:
+            lines.append(f"{what} was masked before it was stored ({kinds}); {advice}")
+    return "; ".join(lines)
 
 
 def holds_secret(entry: Entry) -> bool:
@@ -135,12 +150,12 @@ def holds_secret(entry: Entry) -> bool:
     return _masked(entry) != entry
 
 
-def masked_notice(kinds: Sequence[str]) -> str:
-    """Return what an author is told whose secrets were masked."""
-    return (
-        f"a secret was masked before it was stored ({', '.join(kinds)}); say where it is kept,"
-        " not what it is"
-    )
+def safe_agent(agent: Agent) -> Agent:
+    """Return an agent with the secrets in what it is called masked; InvalidEntry for an id."""
+    if secrets.mask(agent.id) != agent.id:
+        raise InvalidEntry("the id of an agent holds a secret: take another one")
+    texts: Any = {name: value for name, value in agent._asdict().items() if isinstance(value, str)}
+    return agent._replace(**secrets.mask_deep(texts))
 
 
 def _masked(entry: Entry) -> Entry:
@@ -148,12 +163,9 @@ def _masked(entry: Entry) -> Entry:
 
 
 def _changed(entry: Entry, change: Callable[[Any], Any]) -> Entry:
-    names = ("body", *FREE, "alias")
-    texts = {name: _each(getattr(entry, name), change) for name in names}
-    extra = secrets.mask_deep(_plain(entry.more))
-    return entry._replace(
-        **texts, tags=tuple(_each(entry.tags, change)), more=frozen(_each(extra, change))
-    )
+    entry = entry._replace(more=frozen(secrets.mask_deep(each_text(entry.more, str))))
+    masked: Entry = personal.changed(entry, change)
+    return masked._replace(alias=entry.alias and change(entry.alias))
 
 
 def _texts(record: Record) -> Iterator[str]:
@@ -170,12 +182,3 @@ def _texts(record: Record) -> Iterator[str]:
         yield record.text
     if record.fields:
         yield from strings(record.fields)
-
-
-def _plain(value: Any) -> Any:
-    """Return a value with plain mappings and lists in it."""
-    if isinstance(value, Mapping):
-        return {name: _plain(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value

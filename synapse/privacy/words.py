@@ -4,7 +4,7 @@ nothing was found. `secrets`, `personal` and `records` ask.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from synapse.system.typed import Any, NamedTuple
 
@@ -69,3 +69,14 @@ def strings(value: Any) -> list[str]:
         elif isinstance(item, list | tuple):
             waiting += item[::-1]
     return texts
+
+
+def each_text(value: Any, change: Callable[[str], str]) -> Any:
+    """Return a value as JSON has them with every text in it changed, names too."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {change(name): each_text(item, change) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [each_text(item, change) for item in value]
+    return value

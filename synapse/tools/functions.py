@@ -19,7 +19,7 @@ from synapse.model.clock import seconds
 from synapse.model.entry import Entry, words
 from synapse.model.kinds import MESSAGE, kind_of
 from synapse.model.message import Message
-from synapse.privacy.records import masked_in, masked_notice
+from synapse.privacy.records import masked_notice
 from synapse.system.quoting import inline
 from synapse.tools.answer import CAPSULE, fill, fit
 from synapse.tools.blockers import blocker_of
@@ -63,9 +63,9 @@ def _project(agent_memory: AgentMemory) -> str:
 def _stored(entry: Entry) -> str:
     waits = "; it waits for review" if entry.staged else ""
     less = f"; as {entry.priority}: enough is {entry.claimed} for now" if entry.claimed else ""
-    masked = masked_in(entry)
-    notice = f" {masked_notice(masked).capitalize()}." if masked else ""
-    return f"Stored as {entry.id} in {entry.namespace}{less}{waits}.{notice}"
+    notice = masked_notice(entry)
+    masked = f" {notice[0].upper()}{notice[1:]}." if notice else ""
+    return f"Stored as {entry.id} in {entry.namespace}{less}{waits}.{masked}"
 
 
 def read(agent_memory: AgentMemory, arguments: Arguments, once: str | None) -> str:

@@ -1,5 +1,6 @@
-"""Personal data is refused wherever an agent may write it, with what was found and where and never
-the text; engineering text is not; nothing of it is on the disk afterwards.
+"""Personal data is masked, or refused where the workspace says so, wherever an agent may write it,
+with what was found and never the text; engineering text is not; nothing of it is on the disk
+afterwards. What is marked is sealed, whatever the workspace says.
 """
 
 import re
@@ -11,15 +12,18 @@ import pytest
 import synapse
 from orchestrator import Supervisor, Task
 from orchestrator.engines.scripted import Scripted
+from synapse import cli, tools
 from synapse.consolidate import run_nightly
-from synapse.errors import InvalidEntry, PersonalData, SealError
+from synapse.errors import InvalidEntry, NoKey, PersonalData, SealError
 from synapse.formats import codec
 from synapse.mail.mailbox import Mail
 from synapse.model.agents import Agent
 from synapse.model.clock import day
 from synapse.model.entry import Draft, Entry
+from synapse.model.settings import Settings
 from synapse.privacy import personal
 from synapse.testing import FrozenClock
+from synapse.tools.tool import call
 from synapse.trust.workspace_keys import WorkspaceKeys
 from tests.privacy.made import personal as made
 from tests.privacy.made import plain_in
@@ -37,7 +41,151 @@ def memory(tmp_path):
         yield memory
 
 
-def test_a_thousand_are_refused_and_leave_no_byte(memory):
+@pytest.fixture
+def refusing(memory):
+    says(memory, "refuse")
+    return memory
+
+
+def says(memory, word):
+    """Let a workspace say what is done with personal data."""
+    with open(Path(memory.store.root, "synapse.yaml"), "a", encoding="utf-8") as file:
+        file.write(f"privacy: {{personal: {word}}}\n")
+    memory.store.refresh(whole=True)
+
+
+REFUSES = Settings(other=(("privacy", {"personal": "refuse"}),))
+
+
+def test_a_thousand_are_masked_and_leave_no_byte(memory):
+    me, values = memory.as_agent("eng-a"), []
+    for kind, text, value in made(1_000):
+        body = me.append(text, "team/notes").body
+        assert value not in body
+        assert body.startswith(text.partition(value)[0])  # and nothing else is lost
+        assert personal.concealed(body) == body
+        if kind not in ("health", "salary"):  # words that other texts have too
+            values.append(value)
+    assert len([*me.read(limit=None)]) == 1_000
+    assert plain_in(memory.store.root, values) == set()
+
+
+def test_every_field_is_masked_but_the_topic(memory):
+    me, other = memory.as_agent("eng-a"), "kim.lee@web.de"
+    fields = {"evidence": f"he wrote it: {MAIL}", "tags": ["ok", MAIL]}
+    entry = me.append(f"ask {MAIL} or {other}", "team/x", **fields)
+    mark = "[personal data: e-mail address]"
+    assert (entry.body, entry.evidence) == (f"ask {mark} or {mark}", f"he wrote it: {mark}")
+    assert entry.tags == ("ok", mark)
+    with pytest.raises(PersonalData, match="e-mail address in the field topic"):
+        me.append("fine", "team/x", topic=MAIL)  # or two topics would be one
+    assert plain_in(memory.store.root, [MAIL, other]) == set()
+
+
+def test_its_author_is_told_what_and_how_many(memory, capsys):
+    root = str(memory.store.root)
+    args = ["--root", root, "write", "--from", "eng-a", "--namespace", "api/x"]
+    text = f"ask {MAIL} or kim.lee@web.de, +49 170 2345678, password=hunter2-and-more"
+    assert cli.main([*args, text]) == 0
+    heard = capsys.readouterr().err
+    assert (
+        "personal data was masked before it was stored (e-mail address (2), phone number)" in heard
+    )
+    assert "a secret was masked before it was stored (password)" in heard
+    tool = next(each for each in tools.TOOLS if each.name == "append")
+    answer = call(tool, memory.as_agent("eng-a"), {"namespace": "api/x", "body": text}, None)
+    assert "personal data was masked before it was stored (e-mail address (2)" in answer
+
+
+def test_acts_and_mail_are_masked(memory):
+    me, mail = memory.as_agent("eng-a"), Mail(memory.as_agent("eng-a"))
+    blocker = me.append("It is red.", "blockers/web", priority="critical")
+    me.claim("web", note=f"for {MAIL}")
+    me.resolve(blocker.id, note=f"solved by {MAIL}")
+    me.archive([blocker.id], reason=f"asked {MAIL}")
+    mail.send("eng-b", f"ask {MAIL}", subject=f"about {MAIL}")
+    memory.tell("eng-a", f"ask {MAIL}")
+    kept = "".join(memory.export())
+    for text in ("for ", "solved by ", "asked ", "ask ", "about "):
+        assert f"{text}[personal data: e-mail address]" in kept
+    with pytest.raises(PersonalData):
+        me.claim(f"mail to {MAIL}")  # by which it is known
+    assert plain_in(memory.store.root, [MAIL]) == set()
+
+
+def test_a_dropped_file_is_replaced_by_the_masked_text(memory):
+    root = Path(memory.store.root)
+    (root / "entries/team").mkdir()
+    head = "from: eng-a\ntimestamp: 2026-02-01T01:00:00Z\npriority: info\n"
+    text = f"---\n{head}tags: [{MAIL}]\n---\nask {MAIL}, please"
+    (root / "entries/team/x.md").write_text(text)
+    wait_for(memory, lambda: memory.as_agent("eng-a").read(namespace="team/*").entries)
+    (entry,) = memory.as_agent("eng-a").read(namespace="team/*")
+    assert entry.body == "ask [personal data: e-mail address], please"
+    assert entry.tags == ("[personal data: e-mail address]",)
+    assert memory.verify().ok
+    assert plain_in(root, [MAIL]) == set()
+
+
+def wait_for(memory, test):
+    end = time.monotonic() + 20
+    while not test() and time.monotonic() < end:
+        time.sleep(0.05)
+        memory.store.refresh(whole=True)
+
+
+def test_off_keeps_what_is_not_marked(memory):
+    says(memory, "off")
+    me = memory.as_agent("eng-a")
+    assert me.append(f"ask {MAIL}", "team/x", tags=[MAIL]).body == f"ask {MAIL}"
+    blocker = me.append("It is red.", "blockers/web", priority="critical")
+    me.resolve(blocker.id, note=f"solved by {MAIL}")
+    with pytest.raises(NoKey, match="pii: true needs a key"):
+        me.append("ask the tall one", "team/x", pii=True)
+    engine = Scripted(lambda seen: f"Asked {MAIL} about it.")
+    with Supervisor(memory, engine=engine) as supervisor:
+        result = supervisor.run(Task("Ask somebody", "eng-a"))
+    assert me.get(result.entry).body == f"Done: Asked {MAIL} about it."
+
+
+@pytest.mark.parametrize(
+    ("word", "mode"), [("perhaps", "refuse"), ("false", "off"), ("off", "off")]
+)
+def test_a_word_that_is_none_is_the_strictest(memory, word, mode):
+    says(memory, word)
+    assert memory.store.settings.personal == mode
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("<mailto:maria.keller7@gmail.com>", "e-mail address"),
+        ("ruf 0170 2345678 an", "phone number"),
+        ("0170/2345678, 0151-23456789", "phone number"),
+        ("card 4539.1488.0343.6467, thanks", "card number"),
+        ("4539\u00a01488\u00a00343\u00a06467", "card number"),
+        ("DE89\u202f3704\u202f0044\u202f0532\u202f0130\u202f00", "iban"),
+    ],
+)
+def test_forms_that_were_missed(text, kind):
+    assert set(personal.kinds_in(text)) == {kind}
+    masked = personal.concealed(text)
+    assert not any(map(str.isdigit, masked))
+    assert personal.concealed(masked) == masked
+
+
+def test_masking_twice_changes_nothing():
+    texts = [text for _, text, _ in made(1_400, 3)]
+    for one, two in zip(texts, texts[::-1], strict=True):
+        for text in (one, f"{one} {two}", f"{one}{two}"):
+            masked = personal.concealed(text)
+            assert personal.concealed(masked) == masked
+    patterns = {"EMP-000001": "EMP-######"}
+    assert personal.concealed("EMP-004711", patterns) == "[personal data: EMP-000001]"
+
+
+def test_a_thousand_are_refused_and_leave_no_byte(refusing):
+    memory = refusing
     me, values, kinds = memory.as_agent("eng-a"), [], set()
     for kind, text, value in made(1_000):
         kinds.add(kind)
@@ -54,12 +202,14 @@ def test_a_thousand_are_refused_and_leave_no_byte(memory):
 @pytest.mark.parametrize(
     "fields", [{"topic": MAIL}, {"evidence": f"he wrote it: {MAIL}"}, {"tags": ["ok", MAIL]}]
 )
-def test_every_field_is_asked(memory, fields):
+def test_every_field_is_asked(refusing, fields):
+    memory = refusing
     with pytest.raises(PersonalData, match="e-mail address in"):
         memory.as_agent("eng-a").append("fine", "team/x", **fields)
 
 
-def test_acts_and_mail_are_asked(memory):
+def test_acts_and_mail_are_asked(refusing):
+    memory = refusing
     me, mail = memory.as_agent("eng-a"), Mail(memory.as_agent("eng-a"))
     blocker = me.append("It is red.", "blockers/web", priority="critical")
     with pytest.raises(PersonalData):
@@ -77,7 +227,8 @@ def test_acts_and_mail_are_asked(memory):
     assert plain_in(memory.store.root, [MAIL]) == set()
 
 
-def test_a_dropped_file_is_put_aside_without_it(memory):
+def test_a_dropped_file_is_put_aside_without_it(refusing):
+    memory = refusing
     root = Path(memory.store.root)
     (root / "entries/team").mkdir()
     head = "from: eng-a\ntimestamp: 2026-02-01T01:00:00Z\npriority: info\n"
@@ -113,7 +264,7 @@ def test_encrypted_entries_have_a_short_time():
             personal.checked(draft._replace(ttl=ttl))
     for scope in ("public", "team", "private"):
         with pytest.raises(PersonalData):
-            personal.checked(draft._replace(scope=scope))
+            personal.checked(draft._replace(scope=scope), REFUSES)
 
 
 @pytest.mark.parametrize(
@@ -236,11 +387,11 @@ def test_a_dropped_envelope_that_is_marked_has_a_short_time(keyed):
     assert "at most 7d" in why.read_text()
 
 
-def test_a_workspace_adds_kinds_and_takes_none_away(tmp_path):
+def test_a_workspace_adds_kinds(tmp_path):
     with synapse.init(str(tmp_path / "ws")) as memory:
         memory.register(Agent("eng-a", "engineer", read=("*",), write=("*",)))
         path = tmp_path / "ws/synapse.yaml"
-        more = "privacy:\n  patterns:\n    employee number: EMP-######\n  off: true\n"
+        more = "privacy: {personal: refuse, patterns: {employee number: EMP-######}}\n"
         path.write_text(path.read_text() + more)
         memory.store.refresh(whole=True)
         me = memory.as_agent("eng-a")
@@ -255,7 +406,7 @@ def test_a_kind_of_the_workspace_is_looked_for_wherever_others_are(tmp_path):
     number, root = "EMP-004711", tmp_path / "ws"
     synapse.init(str(root)).close()
     with open(root / "synapse.yaml", "a", encoding="utf-8") as file:
-        file.write("privacy: {patterns: {employee number: 'EMP-######'}}\n")
+        file.write("privacy: {personal: refuse, patterns: {employee number: 'EMP-######'}}\n")
     with synapse.open(str(root)) as memory:
         memory.register(Agent("eng-a", "engineer", read=("*",), write=("*",)))
         me = memory.as_agent("eng-a")

@@ -68,6 +68,9 @@ class Season:
         self.found, self.looks, self.read = [], 0, 0
         self.out.mkdir()
         self.memory = synapse.init(str(self.root), clock=self.clock)
+        with open(self.root / "synapse.yaml", "a", encoding="utf-8") as file:
+            file.write("privacy: {personal: refuse}\n")
+        self.memory.store.refresh(whole=True)
         for id in STAFF:
             self.memory.register(Agent(id, "engineer", read=("*",), write=("*",)))
         for id in STAFF[:2]:

@@ -19,7 +19,7 @@ from synapse.errors import NotFound, SynapseError
 from synapse.formats import codec
 from synapse.model.clock import seconds
 from synapse.model.entry import Entry
-from synapse.privacy.records import masked_in, masked_notice
+from synapse.privacy.records import masked_notice
 
 EVERYBODY = "all"
 HOLDS = "1d"  # what is said is about now: who starts tomorrow is not told
@@ -46,8 +46,8 @@ def say(call: Call) -> None:
         },
         lambda: _format(entry, listeners, later),
     )
-    if kinds := masked_in(entry):
-        call.note(f"{entry.id}: {masked_notice(kinds)}")
+    if notice := masked_notice(entry):
+        call.note(f"{entry.id}: {notice}")
 
 
 def _addressee(call: Call) -> str:

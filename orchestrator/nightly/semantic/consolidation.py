@@ -32,7 +32,7 @@ from synapse.model.agents import CONSOLIDATOR
 from synapse.model.clock import seconds
 from synapse.model.entry import Entry
 from synapse.model.settings import Settings
-from synapse.privacy.personal import kinds_in
+from synapse.privacy.personal import kept
 from synapse.store import Store
 from synapse.trust import decisions
 
@@ -174,12 +174,12 @@ def portions(store: Store) -> tuple[list[list[Entry]], int]:
         now = store.clock()
         floor, after = _reached(store)
         live = maintenance.mergeable(snap, now, floor, CONSOLIDATOR, NEWEST)
-        busy, patterns = waiting(store), store.settings.patterns
+        busy, settings = waiting(store), store.settings
         groups = candidates(
             (  # personal data from before it was looked for is not shown to a model
                 entry
                 for entry in live
-                if entry.id not in busy and not kinds_in(entry.body, patterns)
+                if entry.id not in busy and kept(entry.body, settings) == entry.body
             ),
             now,
             maintenance.brought_back(snap),

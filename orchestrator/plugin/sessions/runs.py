@@ -27,7 +27,7 @@ from synapse.errors import Conflict
 from synapse.index.pages import Filter
 from synapse.model.agents import Agent
 from synapse.model.entry import Entry
-from synapse.privacy.personal import concealed
+from synapse.privacy.personal import kept
 
 HOST = os.uname().nodename
 MOST = 99  # agents of one name at once
@@ -225,7 +225,7 @@ class ClientRuns:
         outcome = outcome._replace(text=writeback.flattened(outcome.text))
         for note in writeback.settle(worker.run, self.project, outcome):
             entry = agent_memory.append(
-                concealed(note.body, agent_memory.store.settings.patterns),
+                kept(note.body, agent_memory.store.settings),
                 note.namespace,
                 priority=note.priority,
                 tags=note.tags,

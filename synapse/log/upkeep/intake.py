@@ -72,7 +72,7 @@ class Intake:
         entry = self._admitted(found)
         if entry is None:
             return
-        stays = found.channel.inbox is None and not entry.staged
+        stays = found.channel.inbox is None and not entry.staged and mask(found.path) == found.path
         entry = entry._replace(id=found.draft.id or "" if entry.trust != "unverified" else "")
         body = {"start": found.start} if found.start >= 0 else {"body": entry.body}
         fields = body | ({"alias": found.draft.id} if found.draft.id else {})
@@ -161,8 +161,7 @@ class Intake:
             pass  # another process took this version in
 
     def _quarantine(self, found: Rejected) -> None:
-        patterns = self.log.settings().patterns
-        record = settle.quarantine(self.mirror, found, patterns)
+        record = settle.quarantine(self.mirror, found, self.log.settings())
         if record is None:
             # another process may move it, or a later look
             self.waiting.append(found.path)
