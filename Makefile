@@ -71,9 +71,11 @@ release: setup  ## VERSION=…: sets the version, and makes a section of the cha
 	@test -n "$(VERSION)" || { echo 'Say which: make release VERSION=0.3.0' >&2; exit 1; }
 	@sed -i 's/^version = ".*"/version = "$(VERSION)"/' pyproject.toml
 	@$(PY) -m towncrier build --yes --version $(VERSION)
+	@$(MAKE) wheel
 
-wheel: setup  ## a wheel in dist/
+wheel: setup  ## a wheel in dist/, what it is made of (CycloneDX), and SHA256SUMS
 	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
+	@$(PY) -m bench.sbom dist
 
 clean:  ## away with all that was made here
 	rm -rf .venv dist site .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .clients .conformance

@@ -207,8 +207,16 @@ def format_report(report: Report, word: str) -> str:
     mended = [one_line(note) for note in report.notes]
     mended += [f"put back: {one_line(', '.join(report.mended))}"] if report.mended else []
     if report.ok:
-        return "\n".join([*mended, f"ok: {report.records} records, head {report.head}"])
+        line = f"ok: {report.records} records, head {report.head}"
+        return "\n".join([*mended, line, *_compared(report)])
     return "\n".join([*mended, *_format_problems(report.problems, word)])
+
+
+def _compared(report: Report) -> list[str]:
+    """Return what the proof of the chain is worth: who makes a journal anew makes a chain too."""
+    if report.compared == 0:
+        return ["compared with nothing signed: a journal that was made anew would look the same"]
+    return [f"records 1 to {report.compared} are as they were signed"] if report.compared else []
 
 
 def _format_problems(problems: Sequence[Problem], word: str) -> list[str]:

@@ -130,6 +130,22 @@ def compare(store: Store, against: str | None = None, vkey: str | None = None) -
     yield from _differences(log, checkpoints)
 
 
+def signed_up_to(store: Store, against: str | None = None, vkey: str | None = None) -> int:
+    """Return the last record that the checkpoints speak of with which `compare` compares; 0 where
+    there are none: the workspace is new, or was moved, or is another person's.
+    """
+    key = note.key_of(vkey) if vkey else _own_public()
+    if key is None or not isinstance(store.log, FilesLog):
+        return 0
+    sizes = [0]
+    for _, text in _notes(store.log.root) if against is None else _notes_at(against):
+        try:
+            sizes.append(note.opened(text, key).size)
+        except InvalidEntry:
+            continue  # `compare` names it
+    return max(sizes)
+
+
 def forget(root: str) -> int:
     """Forget the checkpoints of a workspace, for a person who accepts what is there; return how
     many there were.

@@ -56,8 +56,9 @@ def verify(
     except NoKey as error:
         if against is not None:
             raise
-        return report._replace(notes=(*report.notes, str(error)))
-    return report._replace(problems=(*report.problems, *differing))
+        return report._replace(notes=(*report.notes, str(error)), compared=0)
+    signed = checkpoints.signed_up_to(store, against, key)
+    return report._replace(problems=(*report.problems, *differing), compared=signed)
 
 
 def _proven(store: Store, log: FilesLog, head: str | None) -> tuple[Report, bool]:

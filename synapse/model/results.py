@@ -184,13 +184,16 @@ class Problem(NamedTuple):
 
 class Report(NamedTuple):
     """The report of `verify`. `head` names the last record and its chain: kept elsewhere, it proves
-    the end too. `mended` is what `repair` put back, `notes` what it found out of the journal."""
+    the end too. `mended` is what `repair` put back, `notes` what it found out of the journal.
+    `compared` is the last record that signed checkpoints speak of, 0 where there was none to
+    compare with, None for a log that has none."""
 
     problems: tuple[Problem, ...]
     records: int
     head: str
     mended: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    compared: int | None = None
 
     @property
     def ok(self) -> bool:

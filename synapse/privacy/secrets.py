@@ -289,9 +289,9 @@ def _mark(kind: str) -> str:
 
 
 def _replaced(text: str, spans: list[Span]) -> str:
-    parts: list[str] = []
+    pieces: list[str] = []
     at = 0
     for start, end, kind in spans:
-        parts += text[at:start], _mark(kind)
+        pieces += text[at:start], _mark(kind)
         at = end
-    return "".join([*parts, text[at:]])
+    return "".join([*pieces, text[at:]])

@@ -339,3 +339,27 @@ def test_a_new_workspace_where_one_was_deleted_has_a_journal_of_its_own(tmp_path
     assert last_signed(str(root)) is None
     workspace(root).close()
     assert problems(root) == ()
+
+
+def test_verify_says_with_what_it_compared(tmp_path, capsys):
+    """A journal below its first checkpoint, or one that was moved, proves nothing but itself."""
+    root = tmp_path / "memory"
+    workspace(root, 60, "checkpoints: {every: 1000}\n").close()
+    nothing = "compared with nothing signed: a journal that was made anew would look the same"
+
+    def said(*words):
+        capsys.readouterr()
+        assert main(["--root", str(root), "verify", *words]) == 0
+        return capsys.readouterr().out
+
+    with synapse.open(str(root)) as memory:
+        assert memory.verify().compared == 0
+    raws = lines(root)
+    put(root, rewritten(raws))
+    assert nothing in said()
+    with synapse.open(str(root)) as memory:
+        size = checkpoints.make(memory.store).size
+        assert memory.verify().compared == size
+    assert f"records 1 to {size} are as they were signed" in said()
+    root = root.rename(tmp_path / "moved")
+    assert nothing in said()
