@@ -201,3 +201,30 @@ def test_changes_are_short_and_of_a_kind():
             path.name
         )
         assert len(path.read_text(encoding="utf-8").strip()) <= 300, path.name
+
+
+CONTACT = re.compile(
+    r"^Contact: (not set|https://(?!\S*example)\S+|[\w.+-]+@(?!\S*(?:example|test|invalid))[\w.-]+\.\w+)$",
+    re.MULTILINE,
+)
+
+
+def misleading(text):
+    """Return what is wrong with how a hole is to be reported: an address that is none, or a promise
+    of a private channel that is not there.
+    """
+    section = text.partition("## Reporting a hole")[2].partition("\n## ")[0]
+    contact = CONTACT.search(section)
+    if contact is None:
+        return "no contact, or one that is made up"
+    if contact[1] == "not set" and ("no private channel" not in section or "@" in section):
+        return "it reads as if there were a channel"
+    return ""
+
+
+def test_a_report_goes_to_a_real_place_or_the_page_says_that_there_is_none():
+    text = (ROOT / "synapse/SECURITY.md").read_text(encoding="utf-8")
+    assert misleading(text) == ""
+    for wrong in ("security@example.com", "https://example.org/report", "soon"):
+        assert misleading(text.replace("Contact: not set", f"Contact: {wrong}"))
+    assert misleading(text.replace("no private channel", "a channel"))
