@@ -25,7 +25,7 @@ from synapse.model import clock as clocks
 from synapse.model.agents import OPERATOR, ROLES, Agent, settled
 from synapse.model.dates import When
 from synapse.model.entry import Draft, Entry
-from synapse.model.namespace import is_component, matches_any
+from synapse.model.namespace import check_globs, is_component, matches_any
 from synapse.model.records import Record, entry_of
 from synapse.model.results import Event, Page, Problem, Rebuilt, Report
 from synapse.store import Store
@@ -131,6 +131,8 @@ class Memory:
         fields_fit(agent, f"agent {agent.id}")
         declared = agent
         agent = settled(agent)
+        check_globs(agent.read or ())
+        check_globs(agent.write or ())
         was = self.store.agents.all().get(agent.id)
         if agent.role not in ROLES and (was is None or was.role != agent.role):
             self._check_role(declared)

@@ -65,10 +65,14 @@ class Process:
 
 
 def team(folder, agents=TEAM):
-    """Make a workspace with these agents, and return its folder."""
+    """Make a workspace with these agents, and return its folder. It has no embedder: its weights are
+    loaded at some moment, and are no leak.
+    """
     with synapse.init(folder) as memory:
         for agent in agents:
             memory.register(agent)
+    with open(folder / "synapse.yaml", "a", encoding="utf-8") as settings:
+        settings.write("semantic: {embedder: off}\n")
     return folder
 
 
@@ -83,6 +87,7 @@ def process(root, folder, *options, descriptors=None, env=None):
             resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
 
     with open(log, "ab") as file:
+        before = file.tell()
         child = subprocess.Popen(
             [*command, "--token-file", tokens, *options],
             stdout=file,
@@ -92,7 +97,7 @@ def process(root, folder, *options, descriptors=None, env=None):
         )
     try:
         until = time.monotonic() + 60
-        while not (found := re.findall(r"serving .* at (http://\S+)", log.read_text())):
+        while not (found := re.findall(r"serving .* at (http://\S+)", log.read_text()[before:])):
             assert child.poll() is None, log.read_text()
             assert time.monotonic() < until
             time.sleep(0.02)

@@ -14,6 +14,7 @@ from synapse.errors import InvalidEntry
 
 MAX_LEVELS = 6
 MAX_COMPONENT = 63
+MOST_GLOBS = 200  # of a question, or of an agent; SQLite takes fewer than 1,000 with all else
 DEFAULT_TTL = "7d"
 PREFIX_TTL = {
     "blockers": "7d",
@@ -65,6 +66,17 @@ def check_glob(text: str) -> str:
     raise InvalidEntry(
         f"pattern {text!r} is not valid: write a namespace, or one that ends in /*", glob=text
     )
+
+
+def check_globs(texts: Iterable[str]) -> tuple[str, ...]:
+    """Return the patterns that somebody asks with, or is registered with, each once."""
+    globs = tuple(dict.fromkeys(map(check_glob, texts)))
+    if len(globs) > MOST_GLOBS:
+        raise InvalidEntry(
+            f"{len(globs)} patterns of namespaces are too many: write at most {MOST_GLOBS}, or"
+            " fewer that end in /*"
+        )
+    return globs
 
 
 @lru_cache(8_192)  # asked of the same patterns and namespaces for every entry

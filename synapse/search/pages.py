@@ -10,7 +10,7 @@ from synapse.model.agents import Agent
 from synapse.model.clock import DAY
 from synapse.model.dates import since as parse_since
 from synapse.model.entry import NEVER, check_priority, words
-from synapse.model.namespace import check_glob
+from synapse.model.namespace import check_globs
 from synapse.model.results import Page
 from synapse.store import Store
 from synapse.system.typed import Any
@@ -47,5 +47,5 @@ def filters(
     priorities = tuple(sorted(map(check_priority, words(priority))))
     if limit is not None and limit < 0:
         raise InvalidQuery(f"limit {limit} is negative", limit=limit)
-    globs = tuple(check_glob(glob) for glob in words(namespace))
+    globs = check_globs(words(namespace))
     return Filter(priorities, globs, author, tag, archived, parse_since(since, now), limit)

@@ -9,7 +9,7 @@ from synapse.model import kinds
 from synapse.model.agents import Agent
 from synapse.model.dates import When, since, span, until
 from synapse.model.entry import check_priority, words
-from synapse.model.namespace import check_glob
+from synapse.model.namespace import check_globs
 from synapse.model.results import Hits
 from synapse.store import Store
 from synapse.system.typed import TYPE_CHECKING, NamedTuple
@@ -62,7 +62,7 @@ def _filter(asked: Asked, now: int) -> Filter:
         start, end = span(asked.when, now)
     return Filter(
         priorities=tuple(sorted(map(check_priority, words(asked.priority)))),
-        namespaces=tuple(check_glob(glob) for glob in words(asked.namespace)),
+        namespaces=check_globs(words(asked.namespace)),
         author=asked.author,
         tag=asked.tag,
         archived=asked.archived,

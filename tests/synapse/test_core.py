@@ -211,3 +211,17 @@ def test_the_index_may_be_deleted_at_any_time(mem, root, clock):
 def test_a_memory_has_few_public_methods():
     names = [name for name in vars(synapse.Memory) if not name.startswith("_")]
     assert len(names) <= 14
+
+
+@pytest.mark.parametrize("rights", ["read", "write"])
+def test_an_agent_with_too_many_patterns_is_not_registered(mem, rights):
+    globs = [f"api/n{number}" for number in range(201)]
+    with pytest.raises(InvalidEntry, match="201 patterns"):
+        mem.register(Agent("eng", **{rights: globs}))
+    mem.register(Agent("eng", **{"read": ["api/*"], "write": ["api/*"], rights: globs[:200]}))
+    me = mem.as_agent("eng")
+    me.append("use /v2", "api/n1")
+    assert len(mem.as_agent("operator").read(namespace=globs[:200])) == 1
+    for ask in (me.read, lambda namespace: me.search("use", namespace=namespace)):
+        with pytest.raises(InvalidEntry, match="201 patterns"):
+            ask(namespace=globs)
