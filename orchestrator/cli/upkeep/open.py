@@ -19,7 +19,9 @@ def open(call: Call) -> None:
     """Open a link that logs in the operator, once; print it too, for where no browser is."""
     from synapse.model.agents import OPERATOR
     from synapse.server.announcement import link
+    from synapse.trust.persons import persons_alone
 
+    persons_alone("log in")
     root = os.path.abspath(call.memory.store.root or call.root)
     address = link(root, OPERATOR)
     opened = not call.args.print and open_page(address)
