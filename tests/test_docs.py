@@ -27,7 +27,7 @@ from tests.pages import (
     run,
 )
 
-LANGUAGES = {"bash", "python", "text", "yaml", "markdown"}
+LANGUAGES = {"nginx", "bash", "python", "text", "yaml", "markdown"}
 LOOPBACK = {
     DOCS / f"how-to/{name}.md" for name in ("events", "remote", "server", "testing", "webhooks")
 }  # pages that start a server
