@@ -125,14 +125,18 @@ def check(path: str) -> Snapshot:
     )
 
 
-def restore(store: Store, path: str) -> Snapshot:
-    """Fill a workspace that holds nothing yet. The agents' files are those the log vouches for."""
+def restore(store: Store, path: str, *, believe: bool = False) -> Snapshot:
+    """Fill a workspace that holds nothing yet. The agents' files are those the log vouches for.
+    What was written elsewhere waits for a person, unless it is to be believed.
+    """
     snapshot = check(path)
     demand_empty(store, "restore")
     if not isinstance(store.log, FilesLog):
         put_in(store, *_lines(path))
         return snapshot
-    _lines(path)  # what is refused is refused before anything is there
+    raws, _ = _lines(path)  # what is refused is refused before anything is there
+    if believe:
+        store.log.accepted.accept_all(raws)
     path = os.path.abspath(path)
     Begun(store.log.root).carry_out("restore", {"path": path}, lambda: _fill(store, snapshot))
     return snapshot

@@ -341,12 +341,15 @@ class Memory:
             )
             yield f"{line}\n"
 
-    def import_(self, lines: Iterable[str]) -> int:
-        """Take in an export, into a workspace that holds nothing yet; how many records came."""
+    def import_(self, lines: Iterable[str], *, believe: bool = False) -> int:
+        """Take in an export, into a workspace that holds nothing yet; how many records came. What
+        was written elsewhere counts for nothing until a person accepts it (`synapse trust
+        --text`), unless it is to be believed.
+        """
         from synapse import exchange
 
         operators_alone("import")
-        return exchange.lines_in(self.store, lines)
+        return exchange.lines_in(self.store, lines, believe=believe)
 
     def close(self) -> None:
         """Close the workspace; what was acknowledged is on the disk already."""
@@ -379,10 +382,13 @@ def init(
     if not os.path.lexists(os.path.join(path, "journal")):
         _forget_checkpoints(path)
     try:
-        _make(path)
+        settings = _make(path)
     except OSError as error:
         raise StoreError(f"{path} cannot be made a workspace: {error.strerror or error}") from error
-    return open(path, clock=clock, draw=draw)
+    memory = open(path, clock=clock, draw=draw)
+    if settings and isinstance(memory.store.log, FilesLog):
+        memory.store.log.accepted.note_file("synapse.yaml", settings)
+    return memory
 
 
 def _sign(store: Store, last: int) -> None:
@@ -430,18 +436,22 @@ def _place(address: str | os.PathLike[str]) -> str:
     return path
 
 
-def _make(root: str) -> None:
-    """Make the folders and the settings, and put them on the disk, their names too."""
+def _make(root: str) -> bytes:
+    """Make the folders and the settings, and put them on the disk, their names too. Return the
+    settings, if they are new.
+    """
     make_directory(root, 0o755)
     for folder in _FOLDERS:
         plain_files.make_folder(os.path.join(root, folder), _MODES.get(folder, 0o755))
     _share(root)
-    path = os.path.join(root, "synapse.yaml")
+    path, settings = os.path.join(root, "synapse.yaml"), b""
     if not os.path.exists(path):
         name = os.path.basename(root).lower()
         name = name if is_component(name) else "shared-memory"
-        write_file(path, _SETTINGS.format(name=name).encode(), 0o644)
+        settings = _SETTINGS.format(name=name).encode()
+        write_file(path, settings, 0o644)
     sync_directory(root)
+    return settings
 
 
 def _share(root: str) -> None:

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 
 from synapse.errors import Conflict, InvalidEntry, InvalidQuery, StoreError
 from synapse.formats import codec
-from synapse.log.chain import chain_of, decode, encode, link, split
+from synapse.log.accepted import persons_own
+from synapse.log.chain import chain_of, decode, encode, imprint, link, split
 from synapse.log.damage import has_text
 from synapse.log.files import FilesLog
 from synapse.log.merge import Merged
@@ -58,12 +59,15 @@ def everything(store: Store) -> list[Entry]:
         return [entry for entry in snap.all(NEVER - 1) if entry.id]
 
 
-def lines_in(store: Store, lines: Iterable[str]) -> int:
+def lines_in(store: Store, lines: Iterable[str], *, believe: bool = False) -> int:
     """Take in the lines of an export, into a log that holds nothing yet; how many records. All or
-    none.
+    none. Those that were written elsewhere wait for a person, unless they are to be believed.
     """
     demand_empty(store, "import")
-    return put_in(store, *acceptable(lines))
+    raws, records = acceptable(lines)
+    if believe and isinstance(store.log, FilesLog):
+        store.log.accepted.accept_all(raws)
+    return put_in(store, raws, records)
 
 
 def demand_empty(store: Store, act: str) -> None:
@@ -124,6 +128,9 @@ def merge_in(store: Store, source: str | None, *, believe: bool = False) -> Merg
     if not isinstance(store.log, FilesLog):
         raise InvalidQuery("only a workspace in a directory can be merged into")
     lines = list(lines_of(source)) if source else []
+    if source:
+        own = map(imprint, lines) if believe else persons_own(lines)
+        store.log.accepted.add(list(own))
     demand_fit(record for record in map(decode, lines) if record is not None)
     if source and not believe:
         _demand_related(store.log, lines, source)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from synapse.embeddings import Embeddings
 from synapse.errors import NewerProtocol, NotFound, StoreCorrupt, StoreError
+from synapse.index.derive.progress import format_foreign
 from synapse.index.index import Index
 from synapse.index.questions.allowance import Allowances
 from synapse.index.readable import READERS_WAIT
@@ -60,8 +61,8 @@ class Store:
         self.root = log.root if isinstance(log, FilesLog) else None
         self.readonly = isinstance(log, FilesLog) and log.readonly
         path = f"{self.root}/.index/brain.db" if self.root else ":memory:"
-        if self.readonly:
-            self.index = index_in_memory(log, path)
+        if isinstance(log, FilesLog) and (log.readonly or not log.accepted.placed):
+            self.index = index_in_memory(log, path if log.accepted.placed else "")
         else:
             self.index = Index(log, path) if self.root is None else open_index(log, path)
         self.commit = Commit(log, self.index, lambda: self.settings)
@@ -197,6 +198,15 @@ class Store:
     def settings(self) -> Settings:
         """Return the settings as they were last noticed."""
         return self.operator_files.settings
+
+    @property
+    def foreign_notice(self) -> str:
+        """Return the sentence that says how many records were written elsewhere and wait; empty
+        where none does.
+        """
+        with self.snapshot() as snap:
+            count = snap.foreign_count()
+        return format_foreign(count) if count else ""
 
     @property
     def keyring(self) -> Keyring:

@@ -27,6 +27,8 @@ def main(root: str) -> None:
         from orchestrator.plugin.daemon import SessionDaemon
 
         with synapse.open(root) as memory:
+            if memory.store.readonly:
+                return  # what is read alone may be written later, or count for something
             asyncio.run(SessionDaemon(memory, lock=hook.LOCK).run())
     except BaseException as error:
         hook.log_error(root, "daemon", error, began)

@@ -121,13 +121,16 @@ def import_options(parser: Options) -> None:
         metavar="FILE",
         help="an export, or a snapshot made by `backup`; - reads standard input",
     )
+    parser.add_argument(
+        "--believe", action="store_true", help="accept at once what was written elsewhere"
+    )
 
 
 def import_(call: Call) -> None:
     if os.path.isdir(call.args.file):
         from synapse import backup as snapshots
 
-        snapshot = snapshots.restore(call.memory.store, call.args.file)
+        snapshot = snapshots.restore(call.memory.store, call.args.file, believe=call.args.believe)
         summary = (
             f"{snapshot.records} records restored: the workspace is as it was at {snapshot.at}"
         )
@@ -149,7 +152,7 @@ def _import_file(call: Call, path: str) -> tuple[int, str]:
 
     with _open_input(path) as lines:
         try:
-            return call.memory.import_(read(lines)), last
+            return call.memory.import_(read(lines), believe=call.args.believe), last
         except UnicodeDecodeError as error:
             raise InvalidEntry(f"{path} is not an export: it is not UTF-8") from error
 

@@ -1,11 +1,17 @@
-"""The verb `trust`: a person sees what a workspace asks for beyond itself, and decides."""
+"""The verb `trust`: a person sees what a workspace asks for beyond itself, or what was written
+elsewhere, and decides.
+"""
 
 from __future__ import annotations
 
+from synapse import core
+from synapse.access import foreign as texts
+from synapse.access.foreign import Foreign
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options, Usage
 from synapse.cli.frame.show import clean, one_line
 from synapse.model import clock
+from synapse.model.records import Record
 from synapse.system import addresses
 from synapse.system.typed import TYPE_CHECKING, Any
 from synapse.trust import decisions
@@ -15,6 +21,8 @@ if TYPE_CHECKING:
     from synapse.formats.wants import Want
 
 NOT_TRUSTED = 1
+SHOWN = 20  # criticals, and rules, that are shown each
+EXCERPT = 100  # characters of a critical
 
 
 def trust_options(parser: Options) -> None:
@@ -22,12 +30,28 @@ def trust_options(parser: Options) -> None:
     add("--show", action="store_true", help="only list what the workspace asks for")
     add("--revoke", action="store_true", help="take back what was trusted")
     add("--yes", action="store_true", help="trust all of it without a question")
+    add("--text", action="store_true", help="accept what was written elsewhere, such as in a clone")
+    add(
+        "--author",
+        action="append",
+        default=[],
+        metavar="AUTHOR",
+        help="of --text: what this one wrote alone",
+    )
 
 
 def trust(call: Call) -> int:
-    args, store = call.args, call.memory.store
+    args = call.args
     if sum((args.show, args.revoke, args.yes)) > 1:
         raise Usage("give one of --show, --revoke and --yes")
+    if args.text:
+        return trust_text(call)
+    return _trust_wants(call)
+
+
+def _trust_wants(call: Call) -> int:
+    """Show what the workspace asks for beyond itself, and trust it if the person says so."""
+    args, store = call.args, call.memory.store
     root = store.root or call.root
     if args.revoke:
         return _revoke(call, root)
@@ -110,3 +134,122 @@ _MEANING = {
     addresses.NEVER: "one that is never called",
     addresses.MIXED: "in several networks at once, and is never called",
 }
+
+
+# -- text that was written elsewhere ---------------------------------------------------------------
+
+
+def trust_text(call: Call) -> int:
+    """Show what was written elsewhere, and accept it if the person says so."""
+    args, store = call.args, call.memory.store
+    if args.revoke:
+        raise Usage("what was accepted stays accepted: --revoke is for what a workspace asks for")
+    foreign = texts.waiting(store)
+    if args.author:
+        foreign = foreign.by(args.author)
+    waits = any(foreign)
+    if args.show or not waits:
+        call.show(lambda: as_json(foreign), lambda: format_foreign(call, foreign))
+        return 0
+    persons_alone("accept what was written elsewhere")
+    if not args.yes and not confirmed(call, foreign):
+        return NOT_TRUSTED
+    authors = texts.remembered(foreign)
+    texts.accept(store, foreign, authors)
+    store.operator_files.complaints.clear()  # of files that wait no more
+    with core.open(store.root or call.root) as memory:  # which this one may only read
+        memory.store.index.say = lambda note: None
+        texts.take_in(memory.store, foreign.first - 1)
+    call.show(lambda: as_json(foreign) | {"accepted": True}, lambda: accepted(foreign, authors))
+    return 0
+
+
+def confirmed(call: Call, foreign: Foreign) -> bool:
+    """Print what waits, ask, and return whether the answer is yes."""
+    if call.json or not call.interactive:
+        raise Usage("nobody is here to be asked: look with --show, then say --yes")
+    call.say(format_foreign(call, foreign))
+    yes = call.ask("Accept all of this? [y/N] ").strip().lower() in ("y", "yes")
+    if not yes:
+        call.note("nothing was accepted")
+    return yes
+
+
+def accepted(foreign: Foreign, authors: list[str]) -> str:
+    """Return what was done, in a line or two."""
+    count, files = len(foreign.records), len(foreign.files)
+    lines = [f"accepted: {plural(count, 'record')}, {plural(files, 'file')}"]
+    if authors:
+        lines.append(f"what comes of {', '.join(authors)} is accepted from now on")
+    return "\n".join(map(one_line, lines))
+
+
+def format_foreign(call: Call, foreign: Foreign) -> str:
+    """Return what waits, for people: by author, then what changes rights, criticals, and files."""
+    root = call.memory.store.root
+    if not any(foreign):
+        return one_line(f"nothing in {root} waits to be accepted")
+    lines = [f"{root} holds what was written elsewhere:"]
+    lines += [f"  {author_line(name, foreign)}" for name in foreign.authors]
+    rules = [f"{record.by} {why}" for record in foreign.records if (why := texts.raises(record))]
+    lines += listed("changes of rights and rules:", rules)
+    entries = texts.criticals(foreign)
+    lines += listed(
+        "critical:",
+        [f"{entry.author} in {entry.namespace}: {excerpt(entry.body)}" for entry in entries],
+    )
+    lines += listed("files that came with it:", [path for path, _ in foreign.files])
+    return "\n".join(map(one_line, lines))
+
+
+def author_line(name: str, foreign: Foreign) -> str:
+    """Return how much of what one author wrote."""
+    own = [record for record in foreign.records if texts.author_of(record) == name]
+    entries = [record for record in own if record.kind == "entry"]
+    counts = [plural(len(entries), "entry", "entries")] if entries else []
+    for priority in ("critical", "important"):
+        if count := sum(record.fields.get("priority") == priority for record in entries):
+            counts.append(f"{count} {priority}")
+    if acts := len(own) - len(entries):
+        counts.append(plural(acts, "act"))
+    return f"{name}: {', '.join(counts)}"
+
+
+def listed(title: str, texts: list[str]) -> list[str]:
+    """Return a title with these lines below it, and how many more there are."""
+    if not texts:
+        return []
+    ending = [f"    and {len(texts) - SHOWN} more"] if texts[SHOWN:] else []
+    return [f"  {title}", *(f"    {text}" for text in texts[:SHOWN]), *ending]
+
+
+def excerpt(body: str) -> str:
+    """Return how a body begins, in one line."""
+    text = " ".join(body.split())
+    return text if len(text) <= EXCERPT else f"{text[: EXCERPT - 1]}…"
+
+
+def plural(count: int, one: str, many: str = "") -> str:
+    """Return a number with its noun."""
+    return f"{count} {one if count == 1 else many or one + 's'}"
+
+
+def as_json(foreign: Foreign) -> dict[str, Any]:
+    """Return what waits, for programs."""
+    return {
+        "authors": {
+            name: len([r for r in foreign.records if texts.author_of(r) == name])
+            for name in foreign.authors
+        },
+        "rules": [why for record in foreign.records if (why := texts.raises(record))],
+        "criticals": [entry.id for entry in texts.criticals(foreign)],
+        "entries": [entry_row(r) for r in foreign.records if r.kind == "entry"],
+        "files": [path for path, _ in foreign.files],
+    }
+
+
+def entry_row(record: Record) -> dict[str, Any]:
+    """Return what is told of an entry that waits."""
+    names = ("namespace", "priority")
+    row = {name: record.fields.get(name) for name in names}
+    return {"id": record.id, "author": texts.author_of(record), **row}

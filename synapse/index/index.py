@@ -16,8 +16,8 @@ from synapse.index.database import BUSY, Database, is_damage, open_database
 from synapse.index.derive.corrections import Steps, corrected, is_step, steps_of
 from synapse.index.derive.progress import (
     Reached,
+    changes_of,
     fork_since,
-    format_losses,
     last_common,
     note_fork,
     read_reached,
@@ -30,7 +30,7 @@ from synapse.index.postings import Postings
 from synapse.index.readable import Readable
 from synapse.index.snapshot import Snapshot
 from synapse.model import kinds
-from synapse.model.records import Lost, Record
+from synapse.model.records import Lost, Record, is_foreign
 from synapse.system.lock import Lock
 from synapse.system.typed import TYPE_CHECKING, T
 
@@ -62,6 +62,7 @@ class Index(TokenCounts, Readable):
         self.notes: list[str] = []
         self.fork_noted = False
         self.lost: tuple[int, ...] = ()  # records whose lines are damaged, as was said
+        self.foreign = 0  # records that do not count, as was said
         self.say: Callable[[str], object] = _warn
         self.taken = 0  # batches since the last fold
         self.folders: dict[str, tuple[int, set[str]]] = {}
@@ -159,7 +160,7 @@ class Index(TokenCounts, Readable):
                 batch = partial(self._batch, mark)
                 while not self._whole(batch):
                     pass
-            lost = self.refresh((*mark, doubts)).lost
+            reached = self.refresh((*mark, doubts))
             self.place, self.doubts = mark, doubts
         if self.log.forked and not self.fork_noted:
             self.notes.append(
@@ -167,9 +168,8 @@ class Index(TokenCounts, Readable):
                 " `synapse merge`, or the next write, makes them one"
             )
         self.fork_noted = self.log.forked
-        if lost and lost != self.lost:
-            self.notes.append(format_losses(lost))
-        self.lost = lost
+        self.notes += changes_of(reached, self.lost, self.foreign)
+        self.lost, self.foreign = reached.lost, reached.foreign
         notes, self.notes = self.notes, []
         for note in notes:
             self.say(note)
@@ -324,6 +324,7 @@ class Index(TokenCounts, Readable):
             self.log.explain(Lost(cursor, reached.seen, 0, 0, reached.boot))
             reached = reached._replace(seen=cursor)
         reached = reached._replace(
+            foreign=reached.foreign + sum(map(is_foreign, records)),
             mark=mark if done else reached.mark,
             seen=max(reached.seen, cursor),
             boot=self.log.boot(),

@@ -595,6 +595,15 @@ on conflict(id) do update set project = excluded.project, parent = excluded.pare
 -- name: put_delivery
 insert or ignore into deliveries(entry, agent, run, epoch, state, at) values(?, ?, ?, ?, ?, ?)
 
+-- name: put_foreign
+insert into foreign_records(seq, kind, by, id, alias) values(?, ?, ?, ?, ?)
+
+-- name: foreign_records
+select seq from foreign_records order by seq
+
+-- name: foreign_holder
+select seq from foreign_records where id = :id or alias = :id limit 1
+
 -- name: put_once
 insert or ignore into once(by, key, seq) values(?, ?, ?)
 

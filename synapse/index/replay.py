@@ -34,11 +34,11 @@ def snapshot_of(log: Log, records: Iterable[Record], *, words: bool = False) -> 
 
 def index_in_memory(log: Log, path: str) -> Index:
     """Return the index where it may not be written: a copy, which the first read catches up from
-    the log.
+    the log; an empty one where there is no path, because what lies there is not believed.
     """
     from synapse.index.copy import in_memory
 
-    return Index(log, ":memory:", in_memory(path))
+    return Index(log, ":memory:", in_memory(path) if path else None)
 
 
 def open_index(log: Log, path: str) -> Index:

@@ -145,6 +145,10 @@ create table seen(aid integer, seq integer, mark integer not null, primary key(a
 create table once(by text, key text, seq integer not null, primary key(by, key)) without rowid;
 create table keyed(key text, seq integer, fields text not null, primary key(key, seq)) without rowid;
 create table voids(seq integer primary key);
+-- Records that were written elsewhere and not accepted: what they are and whose, and nothing of what they say.
+create table foreign_records(seq integer primary key, kind text not null, by text not null, id text, alias text);
+create index foreign_ids on foreign_records(id);
+create index foreign_aliases on foreign_records(alias);
 
 -- Runs, each as all of its records make it, and how far entries came on their way to agents.
 create table runs(

@@ -160,6 +160,18 @@ class Snapshot(Pages):
         id, head, body = self.db.run("texts", {"rec": rec}).fetchone()
         return read_entry(id, head, body, rec, at)._replace(staged=True)
 
+    def foreign_count(self) -> int:
+        """Return how many records were written elsewhere and do not count."""
+        return read_reached(self.db).foreign
+
+    def is_foreign(self, id: str) -> bool:
+        """Return whether an id is that of a record that does not count."""
+        return self.db.run("foreign_holder", {"id": id}).fetchone() is not None
+
+    def foreign(self) -> list[int]:
+        """Return the places of the records that were written elsewhere and do not count."""
+        return [seq for (seq,) in self.db.run("foreign_records")]
+
     def fate(self, entry: Entry, now: int, agent: Agent | None = None) -> Fate | None:
         """Return why this agent is not shown an entry that it may see; None where it is. What it
         may not see takes no entry from it.

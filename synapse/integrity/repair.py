@@ -190,7 +190,8 @@ def _undeclared(store: Store, log: FilesLog) -> Iterator[Problem]:
 
     with store.snapshot() as snap:
         declared = snap.declared
-    if store.operator_files.unnoticed("synapse.yaml"):
+    waits = store.operator_files.waits
+    if store.operator_files.unnoticed("synapse.yaml") and not waits("synapse.yaml"):
         yield Problem(
             "synapse.yaml", "was edited since it was last read; the next read takes it in"
         )
@@ -204,9 +205,10 @@ def _undeclared(store: Store, log: FilesLog) -> Iterator[Problem]:
         except InvalidEntry as error:
             yield Problem(path, str(error).removeprefix(f"{path} "))
             continue
-        if agent is None or (
+        differs = agent is None or (
             sha256(raw) != declared.sha(agent.id) and raw != render_agent(agent).encode()
-        ):
+        )
+        if differs and not waits(path):
             yield Problem(
                 path,
                 (

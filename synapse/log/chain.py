@@ -10,7 +10,7 @@ from synapse.model.entry import mint, minted
 from synapse.model.placement import Tail
 from synapse.model.records import MALFORMED, Record
 from synapse.model.schemas import misfit
-from synapse.system.digest import sha256
+from synapse.system.digest import blake2b, sha256
 from synapse.system.json import dumps
 from synapse.system.typed import Any
 
@@ -75,6 +75,13 @@ def quoted(text: str) -> bytes:
 
 def link(chain: str, head: bytes) -> str:
     return sha256(chain.encode(), head)
+
+
+def imprint(raw: bytes) -> bytes:
+    """Return what a line is known by: a digest of its chain, which covers all before it, and of
+    what the chain covers of itself. Its text may be redacted.
+    """
+    return blake2b(raw.partition(_TEXT)[0], digest_size=16).digest()
 
 
 def follows(raw: bytes, chain: str) -> bool:

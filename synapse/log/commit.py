@@ -12,7 +12,7 @@ from functools import partial
 
 from synapse.errors import NoKey, NotFound
 from synapse.log.files import FilesLog
-from synapse.log.taken_ids import TakenIds, claim
+from synapse.log.taken_ids import TakenIds, claim, is_taken
 from synapse.model import clock, kinds
 from synapse.model.agents import Agent
 from synapse.model.entry import SEALED, Entry, is_id, mint, minted
@@ -186,7 +186,7 @@ class Decision:
         return record
 
     def _taken(self, id: str) -> bool:
-        return id in self.names or self.index.holder(id) is not None
+        return id in self.names or is_taken(self.index, id)
 
     def _place_entry(self, record: Record, tail: Tail, at: int) -> Record:
         """Return an entry's record with its id and its text."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator
 
-from synapse.errors import NotFound, StoreError
+from synapse.errors import NotFound, StoreBusy, StoreError
 from synapse.log import progress, settle
+from synapse.log.accepted import Accepted
 from synapse.log.adopt import Scanner
 from synapse.log.journal import Journal
 from synapse.log.mirror import Mirror, has_place, live_path, pages, path_of
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from synapse.log.merge import Merged
 
 
+NOTED_WITHIN = 0.5  # seconds
+
+
 class FilesLog(OperatorFiles):
     """One workspace directory."""
 
@@ -38,10 +42,25 @@ class FilesLog(OperatorFiles):
         self.refuse_newer()
         self.scanner = Scanner(self.root)
         folder = os.path.join(self.root, "journal")
-        self.journal = Journal(folder, clock, readonly=readonly)
+        self.accepted = Accepted(self.root)
+        self.journal = Journal(folder, clock, readonly=readonly, accepted=self.accepted)
+        if not self.readonly and not self.accepted.placed:
+            self._note_place()
         self.mirror = Mirror(self.root, lambda section: self.journal.lock.run(section))
         self.pipes = os.path.join(self.root, ".index", "bells")
         self.booted: str | None = None
+
+    def _note_place(self) -> None:
+        """Note that this is where the workspace lies, unless somebody holds the journal: then who
+        comes next does, and until then what lies beside it is not believed.
+        """
+        self.journal.lock.wait_for(NOTED_WITHIN)
+        try:
+            self.accepted.settle(self.journal.lock.run, self.journal.lines)
+        except StoreBusy:
+            pass
+        finally:
+            self.journal.lock.wait_for(None)
 
     @property
     def readonly(self) -> bool:
@@ -130,6 +149,7 @@ class FilesLog(OperatorFiles):
 
     def close(self) -> None:
         self.journal.close()
+        self.accepted.close()
         self.mirror.close()
 
     def declare(self, agent: Agent) -> str | None:
@@ -140,6 +160,7 @@ class FilesLog(OperatorFiles):
         path = f"agents/{agent.id}.yaml"
         raw = declared.render_agent(agent).encode()
         try:
+            self.accepted.note_file(path, raw)
             self.mirror.place(path, raw, replace=True, synced=True)
             self.make_inbox(agent)
         except OSError as error:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Mapping
 from hashlib import new
 
 from synapse.system.plain_files import open_file
@@ -77,6 +78,29 @@ def is_committed(root: str) -> bool:
         )
     except OSError:
         return False
+
+
+def brought(root: str, files: Mapping[str, bytes]) -> set[str]:
+    """Return those of these files, by their paths, that are, byte for byte, those of the commit
+    that is checked out: git put them there, or they were committed as they are.
+    """
+    if not files or not is_work_tree(root):
+        return set()
+    listed = _run(root, "ls-tree", "-z", "HEAD", "--", *files) or b""
+    rows = [row.partition(b"\t") for row in listed.split(b"\0") if row]
+    digests = {os.fsdecode(path): head.split(b" ")[2].decode() for head, _, path in rows}
+    return {
+        path
+        for path, raw in files.items()
+        if path in digests and _digest(raw, len(digests[path])) == digests[path]
+    }
+
+
+def _digest(raw: bytes, length: int) -> str:
+    """Return the digest that git gives to a file of these bytes."""
+    total = new("sha1" if length == 40 else "sha256", usedforsecurity=False)
+    total.update(b"blob %d\0%b" % (len(raw), raw))
+    return total.hexdigest()
 
 
 def _blobs(listed: bytes) -> list[tuple[str, str]]:

@@ -16,7 +16,8 @@ import os
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from synapse.errors import StoreBusy, StoreCorrupt, StoreError
+from synapse.errors import ReadOnly, StoreBusy, StoreCorrupt, StoreError
+from synapse.log.accepted import FOREIGN_WORKSPACE, Accepted
 from synapse.log.chain import encode, is_whole, tail_of
 from synapse.log.damage import is_changed
 from synapse.log.disk import line_before, sync, sync_directory, unwritten, write_all
@@ -47,10 +48,14 @@ class Journal(JournalReader):
         clock: Callable[[], int],
         segment_bytes: int = SEGMENT_BYTES,
         readonly: bool = False,
+        accepted: Accepted | None = None,
     ) -> None:
         self.clock = clock
         self.segment_bytes = segment_bytes
-        self.lock = lock_in(directory, readonly)
+        if accepted is None or accepted.known:
+            self.lock = lock_in(directory, readonly)
+        else:
+            self.lock = Barred(os.path.join(directory, "lock"), OSError(FOREIGN_WORKSPACE))
         readonly = isinstance(self.lock, Barred)
         if readonly and not os.path.isdir(directory):
             raise StoreError(
@@ -58,7 +63,7 @@ class Journal(JournalReader):
                 f" written here: open it once where it can be, so that its entries are"
                 " taken in"
             )
-        super().__init__(directory, readonly)
+        super().__init__(directory, readonly, accepted)
         self.segment = self.starts[-1]  # where lines are written, under the lock alone
         self.tail: Tail | None = None
         self.checked = -1
@@ -126,6 +131,8 @@ class Journal(JournalReader):
         tail = self._current(keeper)
         while self.checked != self.replaced:
             self.checked = self.replaced
+            if self.accepted is not None and not self.accepted.known:
+                raise ReadOnly(FOREIGN_WORKSPACE, path=self.directory)
             keeper.check()
             tail = self._current(keeper)
         at = stamp(self.clock(), tail.at)
@@ -150,10 +157,15 @@ class Journal(JournalReader):
             if tail.seq == 0:
                 sync_directory(os.path.dirname(self.directory))
         raw, placed, following = encode(tail, at, record)
+        if self.accepted is not None:
+            # first: a line that is whole and not noted would be taken for another's
+            self.accepted.note(raw)
         try:
             write_all(fd, raw)
         except OSError as error:
             os.ftruncate(fd, tail.end)
+            if self.accepted is not None:
+                self.accepted.forget()  # it may have been the first line
             raise unwritten(error) from error
         self.tail = following
         return placed, True

@@ -43,13 +43,14 @@ class Sides(NamedTuple):
 class Merged(NamedTuple):
     """What is appended to ours: the lines, how many records of others they hold, and which of their
     entries have another id now. `moved` are the records of entries that stood elsewhere, as the
-    other side had them.
+    other side had them; `sources` are the lines that these were made of, empty where there is none.
     """
 
     lines: list[bytes]
     records: int
     ids: dict[str, str]
     moved: list[Record]
+    sources: list[bytes]
 
 
 def sides(lines: Iterable[bytes]) -> Sides:
@@ -132,14 +133,15 @@ class _Merge:
         self.once: dict[tuple[str, str], tuple[str, int, str | None]] = {}
         self.counts: dict[str, int] = {}
         self.lines: list[bytes] = []
+        self.sources: list[bytes] = []
         self.ids: dict[str, str] = {}
         self.moved: list[Record] = []
         self.records = 0
         for raw in found.ours:
-            record = _decoded(raw)
+            record = decoded(raw)
             self._learn(raw, record, record)
         for _, raw in found.others:
-            self._count(_decoded(raw))
+            self._count(decoded(raw))
 
     def run(self) -> Merged:
         ways = {chain_of(raw): _Way(_seq(raw)) for raw in self.found.ours} | {GENESIS: _Way(0)}
@@ -149,34 +151,35 @@ class _Merge:
             # What one way learns is not the other's.
             way, chain = ways[before], chain_of(raw)
             ways[chain] = branch = way.copy() if followers[before] > 1 else way
-            record = _decoded(raw)
+            record = decoded(raw)
             if chain not in voided:
                 self._take(raw, record, branch)
         if self.records:
-            for declaration in self._declared():
-                self._put(declaration, self.tail.at + 1)
+            for raw, declaration in self._declared():
+                self._put(raw, declaration, self.tail.at + 1)
             fields = {
                 "records": self.records,
                 "head": chain_of(self.found.others[-1][1]),
                 "ids": self.ids,
             }
-            self._put(Record.new("merged", "log", fields), self.tail.at + 1)
-        return Merged(self.lines, self.records, self.ids, self.moved)
+            self._put(b"", Record.new("merged", "log", fields), self.tail.at + 1)
+        return Merged(self.lines, self.records, self.ids, self.moved, self.sources)
 
-    def _declared(self) -> Iterator[Record]:
-        """Yield what ours says of agents that both sides declared: it is said once more, so that it
-        stays.
+    def _declared(self) -> Iterator[tuple[bytes, Record]]:
+        """Yield what ours says of agents that both sides declared, behind the line that says it: it
+        is said once more, so that it stays.
         """
-        theirs = {_agent(_decoded(raw)) for _, raw in self.found.others}
-        ours = {_agent(record): record for record in map(_decoded, self.found.ours)}
-        for id, record in ours.items():
+        theirs = {_agent(decoded(raw)) for _, raw in self.found.others}
+        ours = {_agent(decoded(raw)): raw for raw in self.found.ours}
+        for id, raw in ours.items():
             if id and id in theirs:
-                yield Record.new("agent", record.by, record.fields)
+                record = decoded(raw)
+                yield raw, Record.new("agent", record.by, record.fields)
 
     def _voided(self) -> set[str]:
         """Return the lines of the others that they took back themselves."""
         parents = {chain_of(raw): before for before, raw in self.found.others}
-        lines = {chain_of(raw): _decoded(raw) for _, raw in self.found.others}
+        lines = {chain_of(raw): decoded(raw) for _, raw in self.found.others}
         voided = set()
         for chain, record in lines.items():
             if record.kind == "void":
@@ -197,7 +200,7 @@ class _Merge:
                 way.ids[record.id] = same[1]
             return
         at = max(record.at, self.tail.at + 1)
-        added = self._put(self._translated(raw, record, way, at), at)
+        added = self._put(raw, self._translated(raw, record, way, at), at)
         way.seqs[record.seq] = added.seq
         self._learn(raw, record, added)
         self.records += 1
@@ -207,9 +210,10 @@ class _Merge:
         first = self.once.get((record.by, record.once)) if record.once is not None else None
         return first[1:] if first and first[0] == _said(record) else None
 
-    def _put(self, record: Record, at: int) -> Record:
+    def _put(self, source: bytes, record: Record, at: int) -> Record:
         raw, placed, self.tail = encode(self.tail, at, record)
         self.lines.append(raw)
+        self.sources.append(source)
         return placed
 
     def _learn(self, raw: bytes, record: Record, ours: Record) -> None:
@@ -338,10 +342,11 @@ def _agent(record: Record) -> str | None:
 
 
 def _seq(raw: bytes) -> int:
-    return _decoded(raw).seq
+    return decoded(raw).seq
 
 
-def _decoded(raw: bytes) -> Record:
+def decoded(raw: bytes) -> Record:
+    """Return the record of a whole line."""
     record = decode(raw)
     assert record is not None  # torn lines were left out
     return record

@@ -31,6 +31,7 @@ class Proof:
     def __init__(self, root: str, journal: Journal, mirror: Mirror) -> None:
         self.root = root
         self.journal = journal
+        self.accepted = journal.accepted  # what does not count has no files, and no effect
         self.mirror = mirror
         self.problems: list[Problem] = []
         self.chain = GENESIS
@@ -158,7 +159,7 @@ class Proof:
         elif why := unplaced(record):
             # its line is as it was written: no other takes its place
             self._found(f"record {record.seq} ({record.id or record.kind})", why)
-        else:
+        elif self.accepted is None or self.accepted.takes(raw, record):
             self._state(record)
         self.seq, self.chain, self.at = record.seq, chain, record.at
 

@@ -13,7 +13,7 @@ from functools import partial
 
 from synapse.errors import StoreCorrupt
 from synapse.log.chain import chain_of, decode, decode_head, is_whole, seq_of, tail_of
-from synapse.log.damage import Stretch, stretches, walk
+from synapse.log.damage import Stretch, has_text, stretches, walk
 from synapse.log.disk import (
     last_line,
     line_before,
@@ -24,7 +24,11 @@ from synapse.log.disk import (
     whole_lines,
 )
 from synapse.model.placement import GENESIS, NOTHING, Tail
-from synapse.model.records import Record
+from synapse.model.records import Record, foreign
+from synapse.system.typed import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from synapse.log.accepted import Accepted
 
 _READERS = 16
 # records that are passed over in less time than it takes to look for a place
@@ -34,8 +38,9 @@ _NEAR = 200
 class JournalReader:
     """The segments of one directory, open as far as somebody read them."""
 
-    def __init__(self, directory: str, readonly: bool) -> None:
+    def __init__(self, directory: str, readonly: bool, accepted: Accepted | None = None) -> None:
         self.directory = directory
+        self.accepted = accepted  # which lines count; all of them where nothing is said
         self.readonly = readonly
         self.listed = 0
         self.starts = self._list() or [1]
@@ -112,7 +117,7 @@ class JournalReader:
                 if chain_of(raw) not in after and self._parts():
                     return self.batch(cursor, limit, after)
                 continue
-            records.append(record)
+            records.append(self._counted(raw, record))
             last, position = record.seq, (segment, end)
             proof = self._proof(segment, end - len(raw), raw)
             if len(records) == limit:
@@ -226,10 +231,19 @@ class JournalReader:
                 record = decode(raw) if texts else decode_head(raw)
                 if record is not None and record.seq > now[0]:
                     before, now = now, (record.seq, end)
-                    yield record
+                    yield self._counted(raw, record, texts)
         finally:  # whoever stops at a record comes back for it, or for the next
             if replaced == self.replaced:
                 self._remember(before, now)
+
+    def _counted(self, raw: bytes, record: Record, texts: bool = False) -> Record:
+        """Return the record of a line, or what is told of one that is foreign. `texts`: nobody has
+        looked yet whether its text is what its line says.
+        """
+        if self.accepted is None:
+            return record
+        counts = self.accepted.takes(raw, record) and (not texts or has_text(record, raw))
+        return record if counts else foreign(record)
 
     def raw_lines(self) -> Iterator[bytes]:
         """Yield every line of every file, whosever it is."""
@@ -366,6 +380,8 @@ class JournalReader:
         self.doubts += 1
         self.view = None
         self.resume.clear()
+        if self.accepted is not None:
+            self.accepted.forget()
 
     def _retire(self, start: int) -> None:
         fd = self.fds.pop(start, None)

@@ -45,7 +45,7 @@ class TakenIds:
             state.catch_up()
             self.floor, self.read, self.ids = tail.seq, tail.seq, set()
         self._read_on(tail.seq)
-        return id in self.ids or state.holder(id) is not None
+        return id in self.ids or is_taken(state, id)
 
     def _read_on(self, end: int) -> None:
         while self.own:
@@ -58,6 +58,11 @@ class TakenIds:
         for record in self.log.since(self.read, texts=False):
             self.ids.update(names_of(record))
         self.read = end
+
+
+def is_taken(state: Index, id: str) -> bool:
+    """Return whether the index knows an id as somebody's, be it of a record that does not count."""
+    return state.holder(id) is not None or state.current.is_foreign(id)
 
 
 def names_of(record: Record) -> tuple[str, ...]:

@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from synapse.errors import Conflict, InvalidEntry, NotFound
 from synapse.log import progress
-from synapse.log.chain import decode, is_whole
+from synapse.log.accepted import Accepted
+from synapse.log.chain import decode, imprint, is_whole
 from synapse.log.damage import Stretch, has_text
 from synapse.log.disk import sync, sync_directory, whole_lines
 from synapse.log.journal import Journal
-from synapse.log.merge import Merged, merge, sides
+from synapse.log.merge import Merged, decoded, merge, sides
 from synapse.log.mirror import Mirror, has_place, path_of, unplaced
 from synapse.model.records import Record
 from synapse.system.plain_files import DRAFT, open_file, read_file
@@ -32,10 +33,21 @@ def unite(root: str, journal: Journal, mirror: Mirror, more: Iterable[bytes] = (
     merged = merge(histories)
     all_lines = [*histories.ours, *merged.lines]
     if merged.lines or len(histories.ours) != before:
+        if journal.accepted is not None:
+            journal.accepted.add(_counted(journal.accepted, merged))
         _leave(mirror, merged.moved)
         _rewrite(journal, all_lines, os.path.join(root, ".index"))
         progress.restart(root, 0)
     return merged._replace(records=merged.records + histories.end - own)
+
+
+def _counted(accepted: Accepted, merged: Merged) -> list[bytes]:
+    """Return the imprints of the new lines that count: those of lines that counted before."""
+    return [
+        imprint(line)
+        for line, source in zip(merged.lines, merged.sources, strict=True)
+        if not source or accepted.takes(source, decoded(source))
+    ]
 
 
 def begin(root: str, journal: Journal, raws: Sequence[bytes]) -> None:

@@ -67,6 +67,8 @@ KINDS = frozenset(
 
 
 MALFORMED = "malformed"
+FOREIGN = "foreign"  # in the place of a record that was written elsewhere and not accepted
+MECHANICAL = frozenset(("seal", "merged", "void"))  # they say nothing of their own
 REDACTED = "[redacted]"  # the body of an entry whose text was taken out
 
 
@@ -258,6 +260,24 @@ def set_aside(record: Record) -> str | None:
         return None
     kind, why = record.fields["kind"], record.fields["why"]
     return f"is set aside, as no record of kind {kind!r:.60}: {why}"
+
+
+def foreign(record: Record) -> Record:
+    """Return what is told of a record that was written elsewhere and not accepted: its place, its
+    kind and its author, and the names that nothing else may have.
+    """
+    fields = {"kind": record.kind}
+    if record.kind == "entry" and record.fields.get("alias"):
+        fields["alias"] = record.fields["alias"]
+    id = record.id if record.kind == "entry" else None
+    return Record(record.seq, record.at, FOREIGN, record.by, id, fields)
+
+
+def is_foreign(record: Record) -> bool:
+    """Return whether a record does not count, and says something of its own: it waits for a
+    person.
+    """
+    return record.kind == FOREIGN and record.fields["kind"] not in MECHANICAL
 
 
 def filings(record: Record) -> list[tuple[str, bool]]:

@@ -53,7 +53,7 @@ def write(name: str, raw: bytes, *, new: bool = False) -> None:
     path = os.path.join(operator_home(), name)
     aside = f"{path}.{os.getpid()}.{os.urandom(3).hex()}.tmp"
     try:
-        _make_folder(os.path.dirname(path))
+        make_folder(os.path.dirname(path))
         fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             with open(fd, "wb") as file:
@@ -98,7 +98,7 @@ def _link(aside: str, path: str) -> None:
     os.unlink(aside)
 
 
-def _make_folder(folder: str) -> None:
+def make_folder(folder: str) -> None:
     """Make the folder and those above it; what is new is its owner's alone."""
     missing = []
     while not os.path.isdir(folder):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from synapse.errors import NotFound
 from synapse.index.index import UNKNOWN, Index
 from synapse.index.reading import Reading
+from synapse.log.accepted import FOREIGN_WORKSPACE
 from synapse.model.agents import Agent
 from synapse.system.typed import TYPE_CHECKING
 from synapse.trust.operator_files import OperatorFiles
@@ -81,6 +82,8 @@ class Agents:
         """
         from synapse.system.spelling import closest
 
+        if self.files.log is not None and not self.files.log.accepted.known:
+            return NotFound(f"agent {id} counts for nothing here: {FOREIGN_WORKSPACE}", id=id)
         close = closest(id, self.index.current.declared)
         if texts := self.files.complaints.get(f"agents/{id}.yaml"):
             return NotFound(

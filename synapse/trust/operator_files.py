@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 # files whose changes are journalled with one turn at the lock and one sync
 BATCH = 1_000
+_WAITS = (
+    "it was written elsewhere, and what it says waits: `synapse trust --text` shows it, and asks"
+)
 
 Signatures = dict[str, tuple[int, int, int]]
 
@@ -40,6 +43,7 @@ class OperatorFiles:
         self.signed: Signatures | None = None
         self.turn = -1  # which log they were noticed for, where that is known
         self.guard = allocate_lock()
+        self.foreign: dict[str, tuple[int, int, int]] = {}  # files that wait to be accepted
         self.editions = 0  # how often the settings were found to be others
         self.declared_settings: Settings | None = None
         self._complaints: dict[str, list[str]] | None = None
@@ -57,7 +61,7 @@ class OperatorFiles:
         self.index.catch_up()
         if self.log.forked:
             return  # which of them the files belong to is yet to be seen
-        before, unread = self.signed, set()
+        before, unread = self.signed, set[str]()
         changes: list[tuple[str, Record]] = []
         for path in sorted(set(now) | set(before)):
             if path.startswith("agents/") and now.get(path) != before.get(path):
@@ -68,7 +72,7 @@ class OperatorFiles:
         for start in range(0, len(changes), BATCH):
             self.commit.append_all(dict(changes[start : start + BATCH]))
         if now.get("synapse.yaml") != before.get("synapse.yaml"):
-            self._notice_settings(now.get("synapse.yaml"))
+            unread |= self._notice_settings(now.get("synapse.yaml"))
         self.signed = {path: now[path] for path in now.keys() - unread}
         # the next look reads them again
         self.signed.update((path, before[path]) for path in unread & before.keys())
@@ -91,6 +95,7 @@ class OperatorFiles:
         missing = {path: agent for path, agent in paths.items() if path not in now}
         for path in (new := sorted(missing.keys() - signed.keys())):
             text = render_agent(missing[path]).encode()
+            self.log.accepted.note_file(path, text)
             self.log.mirror.place(path, text, synced=True)
         if new:
             self.sign(*new)
@@ -121,23 +126,60 @@ class OperatorFiles:
             return [(f"removed:{id}:{self.index.cursor()}", record)]
         try:
             declared = self.log.declaration(path)
-            agent, sha = settled(declared), sha256(self.log.declared_raw(path))
+            raw = self.log.declared_raw(path)
+            agent, sha = settled(declared), sha256(raw)
+            same = agent == was and self.index.current.declared.sha(id) in (sha, None)
+            if not same and self.is_foreign(path, raw, signature):
+                return None
             if was is None or was.role != agent.role:
                 refuse_typo(declared, self.log.root)
         except (SynapseError, OSError) as error:
             self.complaints[path] = list(getattr(error, "problems", ())) or [str(error)]
             return None if isinstance(error, OSError) else []
         self.complaints.pop(path, None)
-        if agent.id != id or (agent == was and self.index.current.declared.sha(id) in (sha, None)):
+        if agent.id != id or same:
             return []
         how = "registered" if was is None else "edited"
         record = agent_record(agent, OPERATOR, was, how, sha)
         return [(f"edit:{path}:{signature}", record)]
 
-    def _notice_settings(self, signature: tuple[int, int, int] | None) -> None:
-        """Write a record of the settings where they changed, old and new. Those that a workspace
-        began with need none.
+    def is_foreign(self, path: str, raw: bytes, signature: tuple[int, int, int]) -> bool:
+        """Return whether a file came by git and nobody accepted it as it is; it waits then. One
+        that a person wrote here counts from now on, wherever it is met.
         """
+        from synapse.log import git
+
+        assert self.log is not None
+        if self.foreign.get(path) == signature:
+            return True
+        accepted = self.log.accepted
+        if not accepted.holds_file(path, raw):
+            if not accepted.known or git.brought(self.log.root, {path: raw}):
+                self.foreign[path] = signature
+                self.complaints[path] = [_WAITS]
+                return True
+            if not self.log.readonly:
+                accepted.note_file(path, raw)
+        if self.foreign.pop(path, None):
+            self.complaints.pop(path, None)
+        return False
+
+    def waits(self, path: str) -> bool:
+        """Return whether a file is somebody else's, as it is now, and waits to be accepted."""
+        assert self.log is not None
+        signature = self.log.signatures().get(path)
+        try:
+            raw = self.log.declared_raw(path)
+        except (OSError, InvalidEntry):
+            return False  # whoever reads it says what is wrong
+        return signature is not None and self.is_foreign(path, raw, signature)
+
+    def _notice_settings(self, signature: tuple[int, int, int] | None) -> set[str]:
+        """Write a record of the settings where they changed, old and new. Those that a workspace
+        began with need none. Return their file where it waits to be accepted.
+        """
+        if self.waits("synapse.yaml"):
+            return {"synapse.yaml"}
         stored = self.index.meta("settings")
         was = _settings_from(stored) if stored else None
         assert self.log is not None
@@ -149,6 +191,7 @@ class OperatorFiles:
             self.commit.append(
                 Record.new("settings", OPERATOR, fields), once=f"settings:{signature}"
             )
+        return set()
 
     def reread(self) -> None:
         """Drop the settings where a file changed, for a process that can journal nothing: settings
@@ -224,6 +267,9 @@ class OperatorFiles:
 
     def _read_settings(self) -> Settings:
         assert self.log is not None
+        if self.waits("synapse.yaml"):
+            stored = self.index.meta("settings")
+            return _settings_from(stored) if stored else Settings()
         settings, strays = self.log.read_settings(None)
         self._complain(strays)
         return settings

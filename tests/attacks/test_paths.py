@@ -23,6 +23,7 @@ from synapse.integrity import repair
 from synapse.log.chain import encode
 from synapse.model.placement import GENESIS, Tail
 from synapse.model.records import Record
+from tests.accepted import accept
 
 AT = 1_770_000_000_000_000
 TEXT = "authority: 100\nrole: cto\n"
@@ -248,6 +249,7 @@ def test_a_journal_that_one_opens_puts_nothing_where_no_entry_belongs(tmp_path, 
                 path.unlink()
         raws = lines(good(), *planted, *following)
         (root / "journal" / "000000000001.jsonl").write_bytes(b"".join(raws))
+        accept(root, raws)
         with synapse.open(str(root)) as memory:
             try:
                 memory.store.refresh(whole=True)

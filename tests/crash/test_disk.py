@@ -371,7 +371,7 @@ def test_files_may_not_grow_any_more(template, tmp_path, limit):
 @pytest.mark.parametrize("spare", range(8))
 def test_no_more_files_may_be_open(template, tmp_path, spare):
     root = shutil.copytree(template, tmp_path / "memory")
-    ids, error = written_until_it_fails(root, "RLIMIT_NOFILE", 12 + spare, count=150)
+    ids, error = written_until_it_fails(root, "RLIMIT_NOFILE", 14 + spare, count=150)
     assert ids or "open files" in error
     check_all_there(root, ids)
 

@@ -17,6 +17,7 @@ from synapse.log import chain
 from synapse.log.chain import decode, encode, tail_of
 from synapse.model.records import Record
 from synapse.testing import FrozenClock
+from tests.accepted import accept
 
 MISSING = object()
 AGENT = {"id": "zoe", "role": "engineer", "authority": 60, "read": ["*"], "write": ["*"]}
@@ -142,7 +143,7 @@ def copied(template, folder, more=()):
     root = shutil.copytree(template[0], folder / "memory")
     with open(root / "journal" / f"{1:012d}.jsonl", "ab") as file:
         file.writelines(more)
-    return root
+    return accept(root)
 
 
 def bodies(agent_memory):

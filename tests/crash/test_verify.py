@@ -65,7 +65,7 @@ def root(template, tmp_path):
 @pytest.fixture
 def memory(root, template):
     with synapse.open(str(root), clock=template[1]) as memory:
-        memory.store.index.catch_up()
+        memory.store.refresh(whole=True)
         assert memory.verify().ok
         yield memory
 

@@ -106,6 +106,8 @@ UNGATED = {
         ("trace", "lost_between"),
         "places and times, for whether the journal is the one that was indexed",
     ),
+    "foreign_records": "places of records that count for nothing, for a person who accepts them",
+    "foreign_holder": "whether an id is taken by one of those",
     "rows": PICKED,
     "past_rows": PICKED,
     "past_disputed": PICKED,

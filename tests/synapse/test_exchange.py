@@ -45,7 +45,7 @@ def opened(kind, address):
 def test_a_copy_is_the_same(mem, lines, kind, tmp_path):
     address = str(tmp_path / "copy")
     with opened(kind, address) as copy:
-        assert copy.import_(lines) == len(lines)
+        assert copy.import_(lines, believe=True) == len(lines)
         assert copy.digest() == mem.digest()
         assert [*copy.export()] == lines
         assert [e.body for e in copy.as_agent("eng-a").read()] == [
@@ -63,7 +63,7 @@ def test_a_copy_is_the_same(mem, lines, kind, tmp_path):
 
 def test_ids_go_on_behind_those_taken_over(mem, lines):
     with synapse.open("memory:", clock=FrozenClock()) as copy:
-        copy.import_(lines)
+        copy.import_(lines, believe=True)
         assert (
             copy.as_agent("eng-a").append("text", "api/x").id
             == mem.as_agent("eng-a").append("text", "api/x").id
@@ -90,7 +90,7 @@ def test_ids_of_others_go_out_and_in_again(tmp_path):
         me.append("the next day", "api/x")
         lines = [*mem.export()]
         with synapse.open("memory:", clock=mem.store.clock) as copy:
-            copy.import_(lines)
+            copy.import_(lines, believe=True)
             assert [*copy.export()] == lines
             assert (
                 copy.as_agent("eng-a").append("more", "api/x").id == me.append("more", "api/x").id
@@ -104,7 +104,7 @@ def test_every_line_is_json_and_one_line(lines):
 
 def test_lines_may_end_as_windows_has_it_and_be_apart(mem, lines):
     with synapse.open("memory:") as copy:
-        copy.import_([line.replace("\n", "\r\n") for line in lines] + ["\n", "  \n"])
+        copy.import_([line.replace("\n", "\r\n") for line in lines] + ["\n", "  \n"], believe=True)
         assert copy.digest() == mem.digest()
 
 
@@ -130,7 +130,7 @@ def test_what_is_no_whole_export_is_not_taken_in_at_all(lines, tmp_path):
 
 def test_an_export_goes_only_into_an_empty_workspace(mem, lines):
     with pytest.raises(Conflict, match="init"):
-        mem.import_(lines)
+        mem.import_(lines, believe=True)
     with synapse.open("memory:") as empty:
         assert empty.import_([]) == 0
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from synapse.errors import NotFound
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
-FORMS = ("stop", "deny", "prompt", "context", "again")
+FORMS = ("stop", "deny", "prompt", "context", "again", "notice")
 
 
 class EventFacts(NamedTuple):

@@ -87,7 +87,8 @@ class Event(NamedTuple):
 class Reply(NamedTuple):
     """What a client is answered. `context` reaches the model beside what it was about to get;
     `deny` stands in the place of a call, which is not made; `prompt` replaces that of a spawn; with
-    `again` an agent that would end goes on; with `stop` the session ends.
+    `again` an agent that would end goes on; with `stop` the session ends. `notice` is shown to the
+    person, and to no model.
     """
 
     context: str = ""
@@ -95,6 +96,7 @@ class Reply(NamedTuple):
     prompt: str = ""
     again: str = ""
     stop: str = ""
+    notice: str = ""
 
 
 NOTHING = Reply()

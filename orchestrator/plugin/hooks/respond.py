@@ -34,8 +34,9 @@ def respond(memory: Memory, facts: Facts, event: Event) -> tuple[Reply, str]:
     memory.store.refresh()
     if event.run:
         return respond_to_run(memory, facts, event), ""
+    notice = memory.store.foreign_notice if event.name == "start" else ""
     if memory.store.readonly:
-        return _reply_readonly(memory, facts, event), ""
+        return _reply_readonly(memory, facts, event)._replace(notice=notice), ""
     if event.name == "start":
         if sweep(memory):
             memory.store.refresh()  # one of them may be this session's own
@@ -43,7 +44,8 @@ def respond(memory: Memory, facts: Facts, event: Event) -> tuple[Reply, str]:
     with state.hold_session(memory.store.root or "", event.client, event.session) as session:
         session.cwd = event.cwd or session.cwd
         session.fired[event.hook] = time.time()
-        return _Answer(memory, facts, event, session).reply()
+        reply, second_text = _Answer(memory, facts, event, session).reply()
+    return reply._replace(notice=notice), second_text
 
 
 def _reply_readonly(memory: Memory, facts: Facts, event: Event) -> Reply:

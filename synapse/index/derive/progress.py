@@ -25,8 +25,8 @@ FORKS = 16  # times that the log was another one, of which it is kept where the 
 class Reached(NamedTuple):
     """What the index was derived from: how far, by the mark and by the proof of the last record;
     how often the log was another one by then; the highest seq ever taken in; the run of the
-    machine; the time stamped on the last record; where time steps back; and the records that were
-    passed over because their lines are damaged.
+    machine; the time stamped on the last record; where time steps back; the records that were
+    passed over because their lines are damaged; and how many do not count, being foreign.
     """
 
     mark: tuple[int, int] = (-1, -1)
@@ -37,6 +37,7 @@ class Reached(NamedTuple):
     stamped: int = 0
     steps: Steps = Steps()
     lost: tuple[int, ...] = ()
+    foreign: int = 0
 
     def anew(self) -> Reached:
         """Return what is still so where all is derived again, from the beginning of the log."""
@@ -48,10 +49,10 @@ def read_reached(db: Database) -> Reached:
     text = db.meta("reached")
     if text is None:
         return Reached(seen=int(db.meta("seen") or 0))
-    (segment, size), turn, last_seq, boot, proof, stamped, steps, lost = json.loads(text)
+    (segment, size), turn, last_seq, boot, proof, stamped, steps, lost, *rest = json.loads(text)
     caps, floors = (tuple(map(tuple, places)) for places in steps)
     mark, steps = (segment, size), Steps(caps, floors)
-    return Reached(mark, turn, last_seq, boot, proof, stamped, steps, tuple(lost))
+    return Reached(mark, turn, last_seq, boot, proof, stamped, steps, tuple(lost), *rest)
 
 
 def write_reached(db: Database, reached: Reached) -> None:
@@ -114,6 +115,15 @@ def still_lost(seqs: Iterable[int], records: Iterable[Record]) -> tuple[int, ...
     return tuple(sorted(lost))
 
 
+def changes_of(reached: Reached, lost: tuple[int, ...], foreign: int) -> list[str]:
+    """Return what to say of records that are damaged, or do not count, where these were it before
+    and that has changed.
+    """
+    losses = [format_losses(reached.lost)] if reached.lost and reached.lost != lost else []
+    differs = reached.foreign and reached.foreign != foreign
+    return [*losses, *([format_foreign(reached.foreign)] if differs else [])]
+
+
 def format_losses(seqs: Sequence[int]) -> str:
     """Return what to say of records that are damaged."""
     first, last = seqs[0], seqs[-1]
@@ -122,4 +132,14 @@ def format_losses(seqs: Sequence[int]) -> str:
     return (
         f"the journal is damaged: {which} cannot be read, all others can;"
         f" `synapse repair --dry-run` says what can be put back"
+    )
+
+
+def format_foreign(count: int) -> str:
+    """Return what to say of records that were written elsewhere and not accepted."""
+    which = "1 record was" if count == 1 else f"{count} records were"
+    verb = "counts" if count == 1 else "count"
+    return (
+        f"{which} written elsewhere and {verb} for nothing until you accept them:"
+        " `synapse trust --text` shows what they say, and asks"
     )

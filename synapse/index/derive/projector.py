@@ -16,6 +16,7 @@ from synapse.model.agents import agent_from
 from synapse.model.entry import NEVER, RANK, Entry
 from synapse.model.kinds import MESSAGE, NUMBER
 from synapse.model.records import (
+    FOREIGN,
     MALFORMED,
     REDACTED,
     RESTING,
@@ -66,7 +67,9 @@ class Projector:
         voids = {seq for (seq,) in self.db.run("all_voids")}
         (self.swept,) = self.db.run("swept").fetchone()
         for record in records:
-            if record.seq not in voids and record.kind != MALFORMED:
+            if record.kind == FOREIGN:
+                self._foreign(record)
+            elif record.seq not in voids and record.kind != MALFORMED:
                 self._take(record)
             last = record
             if self.restart:
@@ -88,6 +91,11 @@ class Projector:
         for name, rows in self.waiting.items():
             self.db.many(name, rows)
         self.waiting.clear()
+
+    def _foreign(self, record: Record) -> None:
+        """Note that a record is there that does not count, and that its names are taken."""
+        names = (record.id, record.fields.get("alias"))
+        self._put("put_foreign", record.seq, record.fields["kind"], record.by, *names)
 
     def _take(self, record: Record) -> None:
         self.taking = record.seq

@@ -8,8 +8,8 @@ import time
 from collections.abc import Sequence
 
 from synapse.errors import StoreError
-from synapse.log import settle
-from synapse.log.adopt import Admit
+from synapse.log import git, settle
+from synapse.log.adopt import Admit, Drop, Rejected
 from synapse.log.commit import Commit
 from synapse.log.files import FilesLog
 from synapse.log.progress import Progress
@@ -17,6 +17,7 @@ from synapse.log.upkeep.finish import Finisher
 from synapse.log.upkeep.intake import Intake
 from synapse.model.records import Record
 from synapse.system import signal
+from synapse.system.digest import sha256
 from synapse.system.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class Tree:
         self.index = index
         self.finisher = Finisher(log, commit.find, self._whereabouts)
         self.last = 0  # the last record of this process
+        self.foreign: dict[str, str] = {}  # dropped files that wait to be accepted: their digests
         commit.subscribe(self._follow)
 
     def look(self, admit: Admit, *, whole: bool = False) -> None:
@@ -42,6 +44,8 @@ class Tree:
         part, unless the whole tree is to be looked at.
         """
         self.index.catch_up()
+        if not self.log.accepted.known:
+            return  # nobody of here dropped anything
         now = time.time()
         try:
             items = list(self.log.scanner.look(self._known, now, whole=whole))
@@ -50,7 +54,8 @@ class Tree:
         if self.log.forked:
             return  # a file of the other side is no drop
         intake = Intake(self.commit, self.log.mirror, self.index, admit)
-        intake.take(items)
+        intake.waiting = self._foreign(items)
+        intake.take(item for item in items if item.path not in intake.waiting)
         self.log.scanner.done(intake.waiting, now)
 
     def finish(self, limit: int | None = None) -> int:
@@ -79,6 +84,18 @@ class Tree:
         """
         if self.last > Progress.read(self.log.root).seq + FAR:
             self.finisher.run(2 * FAR)
+
+    def _foreign(self, items: Sequence[Drop | Rejected]) -> list[str]:
+        """Return the files that nobody dropped here: git brought them, and nobody accepted them."""
+        accepted = self.log.accepted
+        texts = {item.path: item.text.encode() for item in items if isinstance(item, Drop)}
+        digests = {path: sha256(raw) for path, raw in texts.items()}
+        foreign = {path for path in texts if self.foreign.get(path) == digests[path]}
+        new = {path: raw for path, raw in texts.items() if path not in foreign}
+        foreign |= git.brought(self.log.root, new)
+        waiting = (path for path in sorted(foreign) if not accepted.holds_file(path, texts[path]))
+        self.foreign = {path: digests[path] for path in waiting}
+        return [*self.foreign]
 
     def _follow(self, records: Sequence[Record]) -> None:
         """Notify followers of committed records, which they read in the journal; then write the

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from synapse.cli import main
+from tests.accepted import accept
 
 
 class Ran(NamedTuple):
@@ -84,7 +85,7 @@ def team(prepared, tmp_path):
     """A workspace in ./shared-memory with a lead, two engineers and one whose writing is
     reviewed.
     """
-    return shutil.copytree(prepared, tmp_path / "shared-memory")
+    return accept(shutil.copytree(prepared, tmp_path / "shared-memory"))
 
 
 @pytest.fixture

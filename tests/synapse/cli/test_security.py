@@ -9,6 +9,7 @@ import time
 import pytest
 
 from synapse.system import home
+from tests.accepted import accept
 
 
 def findings(run):
@@ -31,6 +32,7 @@ def worst(run, check):
 def sound(team, wrote, monkeypatch, tmp_path):
     """A workspace that nobody else reads, with an entry of an agent in it."""
     monkeypatch.setenv("SYNAPSE_HOME", str(tmp_path / "person"))
+    accept(team)
     wrote()
     os.chmod(team, 0o700)
     for folder, _, names in os.walk(team):

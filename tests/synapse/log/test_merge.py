@@ -69,7 +69,7 @@ THEIRS = grown(BASE, record(fields={"b": 1}), record(fields={"b": 2}))
 def test_a_history_alone_is_ours():
     assert sides(OURS) == Sides(OURS, [])
     assert sides([]) == Sides([], [])
-    assert merge(sides(OURS)) == Merged([], 0, {}, [])
+    assert merge(sides(OURS)) == Merged([], 0, {}, [], [])
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -1,0 +1,453 @@
+"""Which lines of a journal count: those that were written here or by this person, and those that
+the person accepted. All others are foreign, however they came.
+
+A line is known by its imprint, a digest of its chain and its fields, wherever it lies: a copy, a
+branch that is checked out and a restored snapshot hold lines that are known. Two files hold
+imprints, 16 bytes each. One lies in the person's folder, named by the first line of the journal.
+The other, `.index/own`, says what was written at this place, by other users of the machine and from
+containers too; it is believed where it begins with inode and time of the file beside it
+(`.index/place`), which differ in whatever is handed over. The person's file says besides which
+authors are accepted for what is to come. The journal asks here; nothing else decides this.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from _thread import RLock
+from collections.abc import Callable, Collection, Iterable
+
+from synapse.errors import StoreError
+from synapse.log.begun import Begun
+from synapse.log.chain import imprint, is_whole, seq_of
+from synapse.log.disk import write_all
+from synapse.log.git import is_work_tree
+from synapse.log.progress import boot
+from synapse.model.agents import OPERATOR
+from synapse.model.records import Record
+from synapse.system import home
+from synapse.system.digest import blake2b
+from synapse.system.plain_files import open_file, read_file, replace_file
+
+FOREIGN_WORKSPACE = (
+    "this workspace came from elsewhere, and nobody accepted its text: `synapse trust --text` shows"
+    " what it says, and asks"
+)
+# by these the operator acts: they are accepted one by one, never for what is to come
+RULES = frozenset(("agent", "settings", "key", "redact", "repair"))
+_SIZE = 16  # bytes of an imprint
+_END = 256 * _SIZE  # of a file that is read first: most who ask are about the last lines
+_OWN, _PLACE, _INDEX = ".index/own", ".index/place", ".index/brain.db"
+
+
+class Accepted:
+    """The imprints of one workspace's journal that are known to this user."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.imprints: set[bytes] = set()
+        self.first = b""  # the imprint of the first line, where there is one
+        self.name = ""  # of the person's file, which it has from that
+        self.own: _File | None = None
+        self.person: _File | None = None
+        self._known: bool | None = None
+        self.mutex = RLock()
+        self._reopen()
+
+    @property
+    def placed(self) -> bool:
+        """Say whether what lies in `.index` was made at this place."""
+        return self.own is not None
+
+    @property
+    def known(self) -> bool:
+        """Say whether anything of the journal counts, or there is nothing yet: its first line is
+        known, or the person decided about it.
+        """
+        if self._known is None:
+            first = self._first()
+            counts = not first or self._begins(first) or self.holds(first)
+            counts = counts or self._decision() is not None
+            counts = counts or (not self.placed and bool(self._seen_before()))
+            if not first:
+                return True  # which may change with the next line
+            self._known = counts
+        return self._known
+
+    def settle(
+        self, alone: Callable[[Callable[[], None]], None], lines: Callable[[], Iterable[bytes]]
+    ) -> None:
+        """Note that this is where the workspace lies, if that is not noted yet. `alone` runs a
+        section under the lock of the journal; `lines` are those of the journal, asked for only
+        where an index of an older version was made here.
+        """
+        if not self.placed:
+            alone(lambda: self._settle(lines))
+
+    # -- lines -------------------------------------------------------------------------------------
+
+    def note(self, raw: bytes) -> None:
+        """Note a line that is about to be written here."""
+        with self.mutex:
+            mark = imprint(raw)
+            self._name(mark)
+            self.add((mark,))
+
+    def add(self, imprints: Collection[bytes], strict: bool = False) -> None:
+        """Note that lines count. What cannot be kept in one of the files stands in the other; a
+        `strict` caller needs the person's.
+        """
+        with self.mutex:
+            self.imprints.update(imprints)
+            raw = b"".join(imprints)
+            if self.own is not None:
+                self.own.add(raw)
+            self._name()
+            stored = self.person is not None and self.person.add(raw)
+        if strict and raw and not stored:
+            folder = os.path.join(home.operator_home(), "journals")
+            raise StoreError(f"{folder} cannot be written, so nothing was accepted")
+
+    def takes(self, raw: bytes, record: Record) -> bool:
+        """Return whether a line counts. One of an author that is accepted for what comes is noted
+        as such.
+        """
+        mark = imprint(raw)
+        if self.holds(mark):
+            return True
+        if not self._believed(record):
+            return False
+        self.add((mark,))
+        return True
+
+    def holds(self, mark: bytes) -> bool:
+        """Return whether an imprint is known; the files are read as far as that needs."""
+        if mark in self.imprints:
+            return True
+        with self.mutex:
+            self._name()
+            files = [file for file in (self.own, self.person) if file is not None]
+            for whole in (False, True):
+                for file in files:
+                    if file.read(self.imprints, whole) and mark in self.imprints:
+                        return True
+        return mark in self.imprints
+
+    def holds_file(self, path: str, raw: bytes) -> bool:
+        """Return whether a file of the operator's, or one that was dropped, is known as it is."""
+        return self.holds(_of_file(path, raw))
+
+    def note_file(self, path: str, raw: bytes) -> None:
+        """Note that a file counts as it is."""
+        mark = _of_file(path, raw)
+        if not self.holds(mark):
+            self.add((mark,))
+
+    def forget(self) -> None:
+        """Look at the beginning of the journal again: its files are others."""
+        self.first, self.name, self._known = b"", "", None
+
+    def close(self) -> None:
+        """Close the files. Idempotent."""
+        for file in (self.own, self.person):
+            if file is not None:
+                file.close()
+
+    # -- what the person decided -------------------------------------------------------------------
+
+    def authors(self) -> frozenset[str]:
+        """Return the authors that are accepted for what is to come."""
+        return self._decision() or frozenset()
+
+    def accept(self, imprints: Collection[bytes], authors: Iterable[str]) -> None:
+        """Note that these count, and these authors for what is to come."""
+        self.add(imprints, strict=True)
+        names = sorted(self.authors() | {*authors} - {OPERATOR})
+        home.write(self._decisions(), (json.dumps({"authors": names}) + "\n").encode())
+        self._known = None
+
+    def accept_all(self, lines: Iterable[bytes]) -> None:
+        """Note that these count, which are to be the whole journal."""
+        imprints = list(map(imprint, lines))
+        if imprints:
+            with self.mutex:
+                self._name(imprints[0])
+                self.add(imprints, strict=True)
+
+    def _decisions(self) -> str:
+        self._name()
+        return f"journals/{self.name}.json"
+
+    def _decision(self) -> frozenset[str] | None:
+        """Return the authors of the decision; None where none was made."""
+        self._name()
+        raw = home.read(self._decisions()) if self.name else None
+        try:
+            return None if raw is None else frozenset(json.loads(raw)["authors"])
+        except (ValueError, TypeError, KeyError):
+            return None
+
+    def _believed(self, record: Record) -> bool:
+        """Return whether the author of a record is accepted for what comes, and it is none by which
+        the operator acts.
+        """
+        if record.kind in RULES:
+            return False
+        authors = self.authors()
+        return record.by in authors and record.fields.get("author", record.by) in authors
+
+    # -- the files ---------------------------------------------------------------------------------
+
+    def _begins(self, first: bytes) -> bool:
+        """Return whether the first line is among the first imprints of a file: every command asks,
+        and reads no more.
+        """
+        with self.mutex:
+            self._name()
+            files = [file for file in (self.own, self.person) if file is not None]
+            return any(file.begins(first) for file in files)
+
+    def _first(self) -> bytes:
+        """Return the imprint of the first line; empty where there is none."""
+        if not self.first:
+            folder = os.path.join(self.root, "journal")
+            try:
+                names = [name for name in os.listdir(folder) if name.endswith(".jsonl")]
+                start = min((name for name in names if name[:-6].isdigit()), default="")
+                self.first = _first_of(os.path.join(folder, start)) if start else b""
+            except FileNotFoundError:
+                pass
+            except OSError as error:
+                raise StoreError(f"the journal could not be read: {error}") from error
+        return self.first
+
+    def _name(self, first: bytes = b"") -> None:
+        """Find the person's file, by the first line of the journal or the one that becomes it."""
+        if self.name:
+            return
+        self.name = (self._first() or first).hex()
+        if self.name:
+            if self.person is not None:
+                self.person.close()
+            self.person = _persons(self.name)
+            if not self.first and self.own is not None:
+                self._carry_over()
+
+    def _carry_over(self) -> None:
+        """Keep with the person's what this place knew before there was a line."""
+        early = set[bytes]()
+        if self.person is not None and self.own is not None and not self.person.size():
+            self.own.read(early, True)
+            if early and len(early) * _SIZE <= _END:
+                self.person.add(b"".join(early))
+
+    def _reopen(self) -> None:
+        """Open what was noted at this place, if it was."""
+        witness = _witness(self.root)
+        path = os.path.join(self.root, _OWN)
+        file = _File(path, start=_SIZE)
+        self.own = file if witness and file.head() == witness else None
+        if self.own is None:
+            file.close()
+
+    def _settle(self, lines: Callable[[], Iterable[bytes]]) -> None:
+        self._reopen()
+        if self.placed:
+            return  # another process was faster
+        before = self._seen_before()
+        marks = ((seq_of(raw), imprint(raw)) for raw in lines())
+        imprints = [mark for seq, mark in marks if 0 < seq <= before or self.holds(mark)]
+        if before:
+            imprints += self._files()
+        else:
+            for end in ("", "-wal", "-shm", "-journal"):
+                _remove(os.path.join(self.root, _INDEX + end))
+            for name in Begun(self.root).names():  # by whoever handed it over
+                _remove(os.path.join(self.root, ".index", "begun", name))
+        try:
+            os.makedirs(os.path.join(self.root, ".index"), 0o700, exist_ok=True)
+            path = os.path.join(self.root, _PLACE)
+            _remove(path)
+            mode = os.stat(os.path.dirname(path)).st_mode & 0o644
+            os.close(open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
+            raw = _witness(self.root) + b"".join(imprints)
+            replace_file(os.path.join(self.root, _OWN), raw, mode)
+        except OSError:
+            return  # the person's file says enough for this user
+        self._reopen()
+        if imprints:
+            self.add(imprints)
+
+    def _files(self) -> list[bytes]:
+        """Return the imprints of the operator's files as they are."""
+        folder = os.path.join(self.root, "agents")
+        names = os.listdir(folder) if os.path.isdir(folder) else []
+        imprints = []
+        for path in ("synapse.yaml", *(f"agents/{name}" for name in names)):
+            try:
+                imprints.append(_of_file(path, read_file(os.path.join(self.root, path))))
+            except OSError:
+                continue
+        return imprints
+
+    def _seen_before(self) -> int:
+        """Return how many records an index of a version that kept no imprints had taken in here: it
+        names this run of the machine, which nobody elsewhere knows.
+        """
+        path = os.path.join(self.root, _INDEX)
+        if os.path.lexists(os.path.join(self.root, _OWN)) or not os.path.isfile(path):
+            return 0
+        import sqlite3
+
+        try:
+            with open(open_file(path), "rb"):  # no link is followed
+                connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=1)
+            try:
+                rows = dict(connection.execute("select key, value from meta"))
+            finally:
+                connection.close()
+            current = json.loads(rows["reached"])[3] == boot() != "-"
+            # an index may be behind: only git could have brought what it has not seen
+            count = int(rows["seq"]) if is_work_tree(self.root) else sys.maxsize
+            return count if current else 0
+        except (sqlite3.Error, OSError, ValueError, KeyError, IndexError, TypeError):
+            return 0
+
+
+def persons_own(lines: Iterable[bytes]) -> list[bytes]:
+    """Return the imprints of those of these lines that the person wrote or accepted, in whichever
+    workspace: they are another one's, or a snapshot's or an export's.
+    """
+    imprints = [imprint(raw) for raw in lines if is_whole(raw)]
+    marks = set[bytes]()
+    if imprints:
+        file = _persons(imprints[0].hex())
+        file.read(marks, whole=True)
+        file.close()
+    return [mark for mark in imprints if mark in marks]
+
+
+def _persons(name: str) -> _File:
+    return _File(os.path.join(home.operator_home(), "journals", name), persons=True)
+
+
+class _File:
+    """One file of imprints. It is read from its end, and to its beginning where that is needed."""
+
+    def __init__(self, path: str, start: int = 0, persons: bool = False) -> None:
+        self.path = path
+        self.start = start  # where the first imprint is
+        self.persons = persons
+        self.fd = -1
+        self.writing = False
+        self.low = self.high = -1  # what was read of it
+
+    def add(self, raw: bytes) -> bool:
+        """Add imprints; return whether that was done."""
+        try:
+            write_all(self._open(writing=True), raw)
+        except OSError:
+            return False
+        return True
+
+    def size(self) -> int:
+        """Return how many bytes it has; 0 where it is not there."""
+        try:
+            return os.fstat(self._open()).st_size
+        except OSError:
+            return 0
+
+    def head(self) -> bytes:
+        """Return what stands before the first imprint; empty where there is no file."""
+        try:
+            return os.pread(self._open(), self.start, 0)
+        except OSError:
+            return b""
+
+    def begins(self, mark: bytes) -> bool:
+        """Return whether this is one of its first imprints."""
+        try:
+            raw = os.pread(self._open(), _END, self.start)
+        except OSError:
+            return False
+        return any(raw[at : at + _SIZE] == mark for at in range(0, len(raw), _SIZE))
+
+    def read(self, into: set[bytes], whole: bool) -> bool:
+        """Take in what it has more; return whether that was anything."""
+        try:
+            fd = self._open()
+            size = os.fstat(fd).st_size // _SIZE * _SIZE
+            if self.high < 0:
+                self.low = self.high = max(self.start, size - _END)
+            ranges = [(self.high, size)] if size > self.high else []
+            ranges += [(self.start, self.low)] if whole and self.low > self.start else []
+            for low, high in ranges:
+                raw = os.pread(fd, high - low, low)
+                into.update(raw[at : at + _SIZE] for at in range(0, len(raw), _SIZE))
+        except OSError:
+            return False
+        self.high = max(self.high, size)
+        self.low = self.start if whole else self.low
+        return bool(ranges)
+
+    def _open(self, writing: bool = False) -> int:
+        """Return its descriptor; OSError where there is no such file, or it is not this user's."""
+        if self.fd >= 0 and os.fstat(self.fd).st_nlink and self.writing >= writing:
+            return self.fd
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+        flags, mode = os.O_RDONLY, 0o600
+        if writing:
+            flags = os.O_RDWR | os.O_APPEND | (os.O_CREAT if self.persons else 0)
+        if writing and self.persons:
+            home.make_folder(os.path.dirname(self.path))
+        fd = open_file(self.path, flags, mode)
+        status = os.fstat(fd)
+        if self.persons and (status.st_uid not in (os.geteuid(), 0) or status.st_mode & 0o022):
+            os.close(fd)
+            raise PermissionError(f"{self.path} may be another user's work")
+        if writing and status.st_size % _SIZE:  # somebody was stopped in the middle
+            os.write(fd, b"\0" * (_SIZE - status.st_size % _SIZE))
+        self.fd, self.writing = fd, writing
+        return fd
+
+    def __del__(self) -> None:
+        self.close()  # where a workspace was not closed, or could not be opened
+
+    def close(self) -> None:
+        """Close it. Idempotent."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+
+def _witness(root: str) -> bytes:
+    """Return inode and time of the file that says where a workspace lies. Who hands over a
+    repository chooses neither; who hands over an archive, the time alone.
+    """
+    try:
+        status = os.lstat(os.path.join(root, _PLACE))
+    except OSError:
+        return b""
+    number = status.st_ino & (1 << 64) - 1
+    return number.to_bytes(8, "big") + (status.st_mtime_ns & (1 << 64) - 1).to_bytes(8, "big")
+
+
+def _first_of(path: str) -> bytes:
+    """Return the imprint of the first whole line of a file."""
+    with open(open_file(path), "rb") as file:
+        return next((imprint(raw) for raw in file if raw.endswith(b"\n") and seq_of(raw)), b"")
+
+
+def _of_file(path: str, raw: bytes) -> bytes:
+    text = b"file\0%b\0%b" % (path.encode("utf-8", "surrogateescape"), raw)
+    return blake2b(text, digest_size=_SIZE).digest()
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        pass
