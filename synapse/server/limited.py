@@ -22,6 +22,7 @@ from synapse.errors import SynapseError
 from synapse.server.callers import SAFE, known
 from synapse.server.limits import Buckets, Limits, Turn, Turns, too_many
 from synapse.server.problems import TooLarge, TooMany, TooSlow, Unauthorized, answer
+from synapse.server.repeats import Repeats
 from synapse.system.deadline import DEADLINE, Deadline
 from synapse.system.quoting import clean
 from synapse.webhooks.inbound import LARGEST as DELIVERY
@@ -54,6 +55,7 @@ class Limited:
         self._wrong = Buckets(limits.wrong, limits.burst)
         self._deliveries = Buckets(limits.deliveries, limits.burst)
         self._turns = Turns(limits.at_once, limits.queue)
+        self._repeats = Repeats()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -97,15 +99,18 @@ class Limited:
             with timed.scope:
                 turn = await self._turns.take(who.key)
                 timed.begun = partial(self._end, turn, who, scope)
+                name = None
                 try:
                     await _pay(who)
                     _log(scope, who)
-                    body = await self._whole(scope, receive, who.body)
+                    body, name = await self._whole(scope, receive, who)
                     if scope["method"] in SAFE:  # what is begun to be written is written
                         DEADLINE.set(timed.deadline)
                     await self.app(scope, body, timed.send)
                 finally:
                     timed.begun()
+                    if name is not None and 400 <= timed.status < 500:
+                        self._repeats.forget(name)
         except SynapseError as error:
             if isinstance(error, TooMany):
                 self._refused()
@@ -121,15 +126,19 @@ class Limited:
         if who.buckets is not None and scope["method"] in SAFE and seconds > self.limits.free:
             who.buckets.spend(who.key, (seconds - self.limits.free) * self.limits.cost)
 
-    async def _whole(self, scope: Scope, receive: Receive, most: int) -> Receive:
-        """Return what gives a route its body. TooLarge, and TooSlow where it does not come; one
-        that proves nothing is not waited for.
+    async def _whole(
+        self, scope: Scope, receive: Receive, who: Who
+    ) -> tuple[Receive, bytes | None]:
+        """Return what gives a route its body, and the request's name among `Repeats`. TooLarge, and
+        TooSlow where it does not come; one that proves nothing is not waited for.
         """
         if scope["method"] in SAFE:
-            return receive
+            return receive, None
+        most = who.body
         parts: list[Message] = []
         if not most:
-            return _replayed([{"type": "http.request", "body": b"", "more_body": False}], receive)
+            none: Message = {"type": "http.request", "body": b"", "more_body": False}
+            return _replayed([none], receive), None
         length = dict(scope["headers"]).get(b"content-length", b"")
         size = int(length) if length.isdigit() else 0
         too_large = TooLarge(f"the request is larger than {most:,} bytes", limit=most)
@@ -146,7 +155,8 @@ class Limited:
         except TimeoutError:
             seconds = f"{self.limits.upload:g}"
             raise TooSlow(f"the body was not there after {seconds} s; nothing was done") from None
-        return _replayed(parts, receive)
+        whole = b"".join(part.get("body", b"") for part in parts)
+        return _replayed(parts, receive), self._repeats.take(who.key, scope, whole)
 
 
 class _Timed:
@@ -160,6 +170,7 @@ class _Timed:
         self.begun: Callable[[], object] = _nothing
         self._send = send
         self._begun = self._late = False
+        self.status = 0  # of the answer, once it began
         self._sending: asyncio.Task[None] | None = None
         self._timer = asyncio.get_running_loop().call_later(seconds, self._give_up)
 
@@ -170,6 +181,7 @@ class _Timed:
             self._timer.cancel()
             self.deadline.lift()
             self._begun = True
+            self.status = message.get("status", 0)
             self.begun()
         await self._send(message)
 

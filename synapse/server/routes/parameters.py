@@ -18,7 +18,7 @@ Once = Annotated[
         alias="Idempotency-Key",
         min_length=1,
         max_length=200,
-        description="a second request with the same key writes nothing",
+        description="the same request with the same key writes nothing; another one is a 422",
     ),
 ]
 Many = Annotated[list[str] | None, Query()]

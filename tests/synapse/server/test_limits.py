@@ -283,3 +283,24 @@ def test_a_key_is_of_a_bounded_length(site, key):
     eng = site.client("eng")
     headers = {"idempotency-key": key}
     assert eng.post("/v1/entries", json=DRAFT, headers=headers).status_code == 422
+
+
+def test_another_request_under_the_same_key_is_refused(serve):
+    site = serve()
+    eng, qa = site.client("eng"), site.client("qa")
+    key = {"Idempotency-Key": "users-v2"}
+    first = eng.post("/v1/entries", json=DRAFT, headers=key)
+    assert eng.post("/v1/entries", json=DRAFT, headers=key).json() == first.json()
+    other = eng.post("/v1/entries", json={**DRAFT, "body": "use /v3"}, headers=key)
+    assert (other.status_code, other.json()["error"]) == (422, "InvalidQuery")
+    assert "nothing was done" in other.json()["detail"]
+    assert [entry["body"] for entry in eng.get("/v1/entries").json()["entries"]] == ["use /v2"]
+    answer = qa.post("/v1/entries", json={**DRAFT, "body": "of qa"}, headers=key)
+    assert answer.status_code == 403  # keys of others are no matter
+
+
+def test_a_request_that_was_refused_leaves_its_key(serve):
+    eng, key = serve().client("eng"), {"Idempotency-Key": "once"}
+    wrong = {**DRAFT, "priority": "urgent"}
+    assert eng.post("/v1/entries", json=wrong, headers=key).status_code == 422
+    assert eng.post("/v1/entries", json=DRAFT, headers=key).status_code == 201
