@@ -100,6 +100,7 @@ class Act:
 class _Thread(_local):
     def __init__(self) -> None:
         self.act = Act()
+        self.elsewhere: Act | None = None  # inside of a snapshot of a copy in memory
 
 
 class Database:

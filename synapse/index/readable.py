@@ -44,18 +44,16 @@ class Readable:
     @property
     def act(self) -> Act:
         """Return what this thread is at: inside of a snapshot of this index, or of its spare."""
-        act = self.db.local.act
-        if self.spare is not None and not act.depth:
-            spare = self.spare.db.local.act
-            return spare if spare.depth else act
-        return act
+        local = self.db.local
+        return local.elsewhere or local.act
 
     def to_read(self, words: bool) -> Self:
         """Return the index to ask, in step with the log: this one, or a copy in memory where its
         file is held, or the disk is full, for longer than a reader waits. Where the log lost what
         was seen of it, this one answers as it stands.
         """
-        if not words and self.log.mark() == self.place and self.log.doubts == self.doubts:
+        in_step = self.log.mark() == self.place and self.log.doubts == self.doubts
+        if in_step and not words and self.spare is None:
             return self
         try:
             self.within(READERS_WAIT, partial(self._catch_up_with, words))
@@ -71,8 +69,6 @@ class Readable:
                 raise
             self._tell(f"{self.held_by or error}; answered from the journal, in memory")
             return self._copy(words)
-        else:
-            self.spare, self.notice = None, ""
         return self
 
     def within(self, seconds: float, section: Callable[[], T]) -> T:

@@ -24,10 +24,10 @@ class Reading:
     one.
     """
 
-    __slots__ = ("act", "index", "late", "words")
+    __slots__ = ("act", "first", "index", "late", "words")
 
     def __init__(self, index: Index, *, words: bool = False, late: bool = False) -> None:
-        self.index = index
+        self.index = self.first = index
         self.act: Act = index.db.local.act
         self.late = late
         self.words = words
@@ -47,6 +47,8 @@ class Reading:
             self.index = self.index.spare
         index = self.index
         self.act = act = index.db.local.act
+        if index is not self.first:
+            self.first.db.local.elsewhere = act
         # From the first statement on, one state of the file. In memory threads share a connection.
         act.held, act.words = index.db.shared is None, self.words
         act.depth = 1
@@ -59,6 +61,7 @@ class Reading:
         if act.depth:
             return
         act.held = False
+        self.first.db.local.elsewhere = None
         if act.reading:
             try:
                 self.index.db.release(act)

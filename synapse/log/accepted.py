@@ -88,26 +88,32 @@ class Accepted:
     # -- lines -------------------------------------------------------------------------------------
 
     def note(self, raw: bytes) -> None:
-        """Note a line that is about to be written here."""
+        """Note a line that is about to be written here. StoreError where neither file takes it: the
+        line would be foreign to the next who opens the workspace.
+        """
         with self.mutex:
             mark = imprint(raw)
             self._name(mark)
-            self.add((mark,))
+            if not self.add((mark,)):
+                raise StoreError(
+                    "nothing was written: neither .index/own nor the folder of this person takes"
+                    " the note that it was written here"
+                )
 
-    def add(self, imprints: Collection[bytes], strict: bool = False) -> None:
-        """Note that lines count. What cannot be kept in one of the files stands in the other; a
-        `strict` caller needs the person's.
+    def add(self, imprints: Collection[bytes], strict: bool = False) -> bool:
+        """Note that lines count, and return whether one of the files has it. What cannot be kept in
+        one stands in the other; a `strict` caller needs the person's.
         """
         with self.mutex:
             self.imprints.update(imprints)
             raw = b"".join(imprints)
-            if self.own is not None:
-                self.own.add(raw)
+            placed = self.own is not None and self.own.add(raw)
             self._name()
             stored = self.person is not None and self.person.add(raw)
         if strict and raw and not stored:
             folder = os.path.join(home.operator_home(), "journals")
             raise StoreError(f"{folder} cannot be written, so nothing was accepted")
+        return placed or stored
 
     def takes(self, raw: bytes, record: Record) -> bool:
         """Return whether a line counts. One of an author that is accepted for what comes is noted
