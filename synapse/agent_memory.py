@@ -23,7 +23,16 @@ from synapse.model import kinds
 from synapse.model.agents import Agent
 from synapse.model.dates import When
 from synapse.model.dates import since as parse_since
-from synapse.model.entry import Draft, Entry, addressees, check_priority, moments, parse_ttl, words
+from synapse.model.entry import (
+    DOUBTFUL,
+    Draft,
+    Entry,
+    addressees,
+    check_priority,
+    moments,
+    parse_ttl,
+    words,
+)
 from synapse.model.records import Guard, Record, all_of, entry_of
 from synapse.model.results import Event, Fate, Hits, Page, UnreadPage
 from synapse.search import pages
@@ -342,7 +351,7 @@ class AgentMemory:
         )
         agent, project = self.access.agent(), self.writer.project()
         view = brief(self.store, agent, request, project, self.access.opened)
-        if self.writer.run is not None and "unverified" in view.text:
+        if self.writer.run is not None and any(trust in view.text for trust in DOUBTFUL):
             self.access.noticed_ids(entry.id for entry in view.included)
         if mark:
             self.writer.shown(

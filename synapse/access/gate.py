@@ -12,7 +12,7 @@ from synapse.authority import is_merged, may_rule, passed_on, visible
 from synapse.errors import Forbidden, NotFound, ReadOnly, StoreError, SynapseError
 from synapse.model import kinds
 from synapse.model.agents import OPERATOR, Agent
-from synapse.model.entry import SEALED, Entry
+from synapse.model.entry import DOUBTFUL, SEALED, Entry
 from synapse.model.entry_fields import FREE
 from synapse.model.records import Record
 from synapse.model.results import Event
@@ -34,6 +34,7 @@ class Access:
         self.store = store
         self.writer = writer
         self.id = id
+        self.outside = False  # whether what is written came from outside
         self.opens = True  # what is sealed; not what a run's files would hold
         self.shown: set[str] = set()  # unverified entries, of which that was looked up
 
@@ -130,7 +131,7 @@ class Access:
         of what came out of these runs: no more than theirs, and no more than what its own run was
         shown. Forbidden where that is limited and the namespace is beyond its project.
         """
-        trusts = ["local", *(self.entry(id).trust for id in sources)]
+        trusts = ["outside" if self.outside else "local", *(self.entry(id).trust for id in sources)]
         if any(self._doubts_of(run) for run in runs if isinstance(run, str)):
             trusts.append("unverified")
         if not (ids := self.doubts()):
@@ -179,7 +180,7 @@ class Access:
             foreign = (entry.id for entry in read if entry.author != self.id)
             sight = self.store.sights.setdefault(self.writer.run, {})
             sight.update(dict.fromkeys(foreign))
-            self.noticed_ids(e.id for e in read if e.trust == "unverified")
+            self.noticed_ids(e.id for e in read if e.trust in DOUBTFUL)
 
     def following(self, events: Iterator[Event]) -> Iterator[Event]:
         """Return the events, each noted as it comes."""
@@ -203,7 +204,7 @@ class Access:
         doubtful = [
             e.id
             for e in entries
-            if e is not None and e.trust == "unverified" and e.run != self.writer.run
+            if e is not None and e.trust in DOUBTFUL and e.run != self.writer.run
         ]
         if doubtful:
             note = lineage.note(self.id, self.writer.run, doubtful)

@@ -20,7 +20,7 @@ from synapse.authority import (
 )
 from synapse.errors import Conflict, InvalidEntry
 from synapse.model.agents import OPERATOR, Agent, authority_in
-from synapse.model.entry import Entry
+from synapse.model.entry import DOUBTFUL, Entry
 from synapse.model.records import filings
 
 FILED, BROUGHT_BACK = "archived by hand", "restored by hand"
@@ -31,7 +31,7 @@ def vouch(access: Access, id: str) -> Entry:
     say so.
     """
     entry = access.entry(id)
-    if entry.trust != "unverified":
+    if entry.trust not in DOUBTFUL:
         raise Conflict(f"{id} needs no voucher: its trust is {entry.trust}", id=id)
     agent = access.agent()
     author = access.store.agents.all().get(entry.author)

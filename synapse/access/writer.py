@@ -116,7 +116,7 @@ class Writer:
         return self.write(Record.new("shown", self.id, fields), once=once)
 
     def _refuse_limited(self, record: Record) -> None:
-        """Raise Forbidden where the run was shown unverified entries, and the act is about more
+        """Raise Forbidden where the run was nobody vouched for, and the act is about more
         than its own.
         """
         assert self.run is not None

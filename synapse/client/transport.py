@@ -133,6 +133,9 @@ class Transport:
         headers = {"Authorization": f"Bearer {self.token()}"}
         if request.key is not None:
             headers[KEY] = request.key
+            headers["Prefer"] = (
+                "handling=lenient"  # `once` goes by its key alone, as a folder's does
+            )
         if request.body is not None:
             headers["Content-Type"] = "application/json"
         # half of what is left, so that a connection that hangs is not the only try

@@ -22,7 +22,8 @@ PRIORITIES = ("critical", "important", "info")
 RANK = {name: rank for rank, name in enumerate(PRIORITIES)}
 SCOPES = ("public", "team", "private", "encrypted")
 SEALED = frozenset(("private", "encrypted"))  # the scopes whose bodies are envelopes
-TRUST = ("unverified", "local", "keyed", "reviewed")
+TRUST = ("unverified", "outside", "local", "keyed", "reviewed")
+DOUBTFUL = frozenset(("unverified", "outside"))  # a run that was shown one of these is limited
 NEVER = 2**62
 # until when an entry is hidden that is tainted, or made of one that is
 TAINTED = NEVER + 1

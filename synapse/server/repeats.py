@@ -11,6 +11,7 @@ from starlette.types import Scope
 from synapse.errors import InvalidQuery
 
 KEPT = 10_000  # keys
+LENIENT = b"handling=lenient"  # RFC 7240
 
 
 class Repeats:
@@ -20,11 +21,12 @@ class Repeats:
         self._asked: dict[bytes, bytes] = {}
 
     def take(self, caller: str, scope: Scope, body: bytes) -> bytes | None:
-        """Note a request under its key, and return what `forget` takes; None where it has none.
-        InvalidQuery where another one of this caller had the key.
+        """Note a request under its key, and return what `forget` takes; None where it has none, or
+        prefers the first one's answer. InvalidQuery where another one of this caller had the key.
         """
-        key = dict(scope["headers"]).get(b"idempotency-key")
-        if key is None:
+        headers = dict(scope["headers"])
+        key = headers.get(b"idempotency-key")
+        if key is None or LENIENT in headers.get(b"prefer", b""):
             return None
         where = f"{caller}\n{scope['method']} {scope['path']}".encode()
         name = sha256(where + b"\n" + key).digest()

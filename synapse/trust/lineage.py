@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from synapse.index.snapshot import Snapshot
 from synapse.model import namespace as ns
 from synapse.model.agents import PLACES
+from synapse.model.entry import DOUBTFUL
 from synapse.model.records import Record
 from synapse.model.settings import Settings
 
@@ -27,11 +28,11 @@ def limits(settings: Settings) -> bool:
 
 
 def doubts(snap: Snapshot, run: str, now: int) -> list[str]:
-    """Return the entries that a run was shown and that are unverified to this moment."""
+    """Return the entries that a run was shown and that are unverified, or from outside, to this
+    moment.
+    """
     ids = dict.fromkeys(id for record in snap.keyed(_key(run)) for id in record.fields["ids"])
-    return [
-        id for id in ids if (entry := snap.entry(id, now)) is None or entry.trust == "unverified"
-    ]
+    return [id for id in ids if (entry := snap.entry(id, now)) is None or entry.trust in DOUBTFUL]
 
 
 def doubts_of_agent(snap: Snapshot, agent: str, now: int) -> list[str]:
@@ -77,7 +78,8 @@ def why(ids: list[str]) -> str:
     """Return why a run is limited, and what a person may do about it."""
     listing = ", ".join(ids[:3]) + (f" and {len(ids) - 3} more" if len(ids) > 3 else "")
     return (
-        f"it was shown unverified entries ({listing}); `synapse vouch` says that one is true,"
+        f"it was shown entries that nobody vouched for ({listing}); `synapse vouch` says that one"
+        " is true,"
         " `unverified: {runs: allow}` in synapse.yaml limits no run"
     )
 

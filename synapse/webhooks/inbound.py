@@ -11,6 +11,7 @@ import hmac
 import json
 from collections.abc import Mapping, Sequence
 
+from synapse.agent_memory import AgentMemory
 from synapse.core import Memory
 from synapse.errors import Forbidden, InvalidEntry, NotFound, SynapseError
 from synapse.formats.fields import FieldReader
@@ -70,7 +71,8 @@ def receive(memory: Memory, name: str, headers: Mapping[str, str], body: bytes) 
     except SynapseError as error:  # its words are for who runs the workspace
         raise Forbidden(f"the hook {name} is not open", status=403) from error
     received = entry_from(hook, headers, body, secrets, store.clock() / 1_000_000)
-    agent_memory = memory.as_agent(hook.agent)
+    agent_memory = AgentMemory(store, hook.agent)
+    agent_memory.access.outside = True
     return agent_memory.write(received.draft, once=received.once)
 
 

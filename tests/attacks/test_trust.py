@@ -587,7 +587,7 @@ def test_a_limited_run_does_nothing_beyond_its_project(memory, act, allowed):
         if allowed and act != "vouch for its own":
             ACTS[act](me, ids)
         elif not allowed:
-            told = "shown unverified entries|somebody else has to look"
+            told = "nobody vouched for|somebody else has to look"
             with pytest.raises(Forbidden, match=told):
                 ACTS[act](me, ids)
         mine = me.append("Blocked: mine", "blockers/shop", priority="critical")
@@ -599,7 +599,7 @@ def test_a_limited_run_gives_out_no_work(memory):
     doubt(memory)
     heard, began = gives_out(memory, [{"agent": "eng", "task": "Do it"}])
     assert began == set()
-    assert "shown unverified entries" in heard
+    assert "nobody vouched for" in heard
 
 
 def test_what_limits_a_child_limits_who_is_told_of_it(memory):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 
-from synapse.model.entry import Entry
+from synapse.model.entry import DOUBTFUL, Entry
 from synapse.model.entry_fields import DETAILS
 from synapse.model.kinds import ENTRY
 from synapse.model.namespace import is_component
@@ -59,8 +59,8 @@ def marks(entry: Entry) -> list[str]:
     labels = []
     if entry.staged:
         labels.append("staged")
-    if entry.trust == "unverified":
-        labels.append("unverified")
+    if entry.trust in DOUBTFUL:
+        labels.append(entry.trust)
     if entry.disputed:
         labels.append("disputed")
     if entry.archived:

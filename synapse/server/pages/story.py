@@ -15,7 +15,7 @@ from synapse.errors import Conflict, Forbidden, InvalidEntry, NotFound
 from synapse.history.sentences import Act, visible_acts
 from synapse.index.questions.containment import reach
 from synapse.knowledge.provenance import why
-from synapse.model.entry import Entry
+from synapse.model.entry import DOUBTFUL, Entry
 from synapse.model.entry_fields import DETAILS
 from synapse.server.callers import Operator, Reader, gate_of, known, reader
 from synapse.server.pages.frame import frame_of
@@ -147,4 +147,4 @@ def _offered(request: Request, entry: Entry) -> list[str]:
     if entry.staged:
         return ["approve", "reject"]
     closed = ["restore"] if entry.archived else ["resolve", "archive"]
-    return closed + (["vouch"] if entry.trust == "unverified" else [])
+    return closed + (["vouch"] if entry.trust in DOUBTFUL else [])

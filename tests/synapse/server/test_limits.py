@@ -294,6 +294,9 @@ def test_another_request_under_the_same_key_is_refused(serve):
     other = eng.post("/v1/entries", json={**DRAFT, "body": "use /v3"}, headers=key)
     assert (other.status_code, other.json()["error"]) == (422, "InvalidQuery")
     assert "nothing was done" in other.json()["detail"]
+    lenient = {**key, "Prefer": "handling=lenient"}
+    again = eng.post("/v1/entries", json={**DRAFT, "body": "use /v3"}, headers=lenient)
+    assert again.json() == first.json()
     assert [entry["body"] for entry in eng.get("/v1/entries").json()["entries"]] == ["use /v2"]
     answer = qa.post("/v1/entries", json={**DRAFT, "body": "of qa"}, headers=key)
     assert answer.status_code == 403  # keys of others are no matter

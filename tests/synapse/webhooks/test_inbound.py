@@ -10,6 +10,8 @@ import pytest
 from standardwebhooks.webhooks import Webhook
 
 import synapse
+from orchestrator import Supervisor, Task
+from orchestrator.engines.scripted import Scripted
 from synapse.errors import Forbidden, InvalidEntry, NotFound
 from synapse.trust import decisions
 from synapse.webhooks import inbound, signatures
@@ -183,7 +185,7 @@ def received(mem, verify, body=None, id="msg_1"):
 
 def test_a_delivery_is_written_once(mem, verify):
     first = received(mem, verify)
-    assert (first.author, first.authority, first.trust) == ("bot", 40, "local")
+    assert (first.author, first.authority, first.trust) == ("bot", 40, "outside")
     assert received(mem, verify).id == first.id
     other = json.dumps(ISSUE | {"issue": {"title": "Slow", "body": "Is it?"}}).encode()
     assert received(mem, verify, other, "msg_2").id != first.id
@@ -257,3 +259,32 @@ def test_what_cannot_be_declared_is_named(root, more):
     assert found == {}
     assert problems["tracker"]
     assert TOKEN not in json.dumps(problems)
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_a_run_that_was_shown_it_is_limited(root, monkeypatch, shown):
+    """It counts and wakes as any entry of its agent; who read it in a run is believed no more, until
+    somebody vouches for it.
+    """
+    monkeypatch.setenv(VARIABLE, TOKEN)
+    hooks(root, verify="token")
+    body = json.dumps(ISSUE).encode()
+    with synapse.open(str(root)) as memory, Supervisor(memory, engine=Scripted()) as supervisor:
+        memory.register(synapse.Agent("eng", read=["*"], write=["*"], projects=["shop"]))
+        memory.register(synapse.Agent("bot", write=["team/*"]))
+        entry = inbound.receive(memory, "tracker", headers_of("token", body), body)
+        assert (entry.trust, entry.priority) == ("outside", "important")
+        assert entry.authority == memory.store.agents.get("bot").authority
+        runs = supervisor.run_store
+        task = Task("Work", "eng", "shop")
+        run = runs.runs.begin("eng-run", task, memory.store.agents.get("eng"), "nobody", None, None)
+        worker = runs.agent_memory(run)
+        if shown:
+            assert entry.id in {read.id for read in worker.read()}
+        written = worker.append("made of it", "status/shop")
+        assert written.trust == ("unverified" if shown else "local")
+        if shown:
+            with pytest.raises(Forbidden, match="nobody vouched for"):
+                worker.append("elsewhere", "team/issues")
+        memory.as_agent("operator").vouch(entry.id)
+        assert worker.append("free again", "status/shop").trust == "local"
