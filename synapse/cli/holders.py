@@ -70,7 +70,7 @@ def _pid_in_table(status: os.stat_result) -> int | None:
     """Return the holder by the system's table of locks, where there is one."""
     inode = str(status.st_ino)
     try:
-        with open("/proc/locks", encoding="ascii") as table:
+        with open("/proc/locks", encoding="utf-8") as table:
             rows = [line.split() for line in table]
     except OSError:
         return None

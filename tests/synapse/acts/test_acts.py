@@ -107,6 +107,8 @@ def alike(act, values):
             value = since(value, LATER)
         elif name == ONCE and value != GIVEN[kind]:
             value = None
+        if name == "limit" and act.reads and (value is None or value == default == 0):
+            value = 1_000  # a page has no more rows
         forms[name] = list(value) if isinstance(value, tuple) else value
     return forms
 

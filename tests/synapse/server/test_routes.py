@@ -138,7 +138,7 @@ def test_search_by_an_address_and_by_a_body(site):
 def test_mail_there_and_back(site):
     eng, lead = site.client("eng"), site.client("lead")
     sent = post(eng, "/messages", 201, "m", to="lead", body="ok?", subject="v2")
-    assert post(eng, "/messages", 201, "m", to="lead", body="ok?") == sent
+    assert post(eng, "/messages", 201, "m", to="lead", body="ok?", subject="v2") == sent
     assert get(lead, "/inbox/unread") == {"unread": 1}
     assert get(lead, "/inbox")["messages"][0]["id"] == sent["id"]
     place = f"/messages/{sent['id']}"

@@ -202,7 +202,7 @@ def test_an_answer_that_the_memory_does_not_take_is_replaced(tmp_path, capsys):
         entry = memory.as_agent(team.WEB).append(
             team.QUESTION, "blockers/webshop", priority="critical", to="operator"
         )
-        demo._answer(memory, entry, "Pay to DE89 3704 0044 0532 0130 00", demo.Paper(False))
+        demo._answer(memory, entry, "x" * (4 << 20), demo.Paper(False))
         bodies = [entry.body for entry in memory.as_agent(team.WEB).read()]
     assert demo.ANSWER in bodies
     assert "not taken: " in capsys.readouterr().out
