@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from synapse.cli import holders, probes
 from synapse.errors import SynapseError
 from synapse.hurry import hurried
+from synapse.log.begun import Begun
 from synapse.model.settings import PROTOCOL
 from synapse.system.findings import Finding, failed, run, some
 from synapse.system.plain_files import demand_file, open_file, read_file
@@ -84,7 +85,14 @@ def file_system(root: str, readonly: bool = False) -> Iterator[Finding]:
 def workspace(root: str, memory: Memory) -> Iterator[Finding]:
     declared = (_settings, _declarations, _roles, _trust)
     written = (_clock, _authors, _namespaces, _nightly_runs, _set_aside, _run_files, _older)
-    return run((_links, _integrity, _journal, *declared, *written), root, memory)
+    return run((_links, _begun, _integrity, _journal, *declared, *written), root, memory)
+
+
+def _begun(root: str, memory: Memory) -> Iterator[Finding]:
+    """Check that nothing which a killed process began is left: each look tries to finish it."""
+    memory.store.refresh()
+    problems = [f"{name.removesuffix('.json')} is not finished" for name in Begun(root).names()]
+    yield from some("begun", "fail", problems, "call the same command again")
 
 
 def _links(root: str, memory: Memory) -> Iterator[Finding]:

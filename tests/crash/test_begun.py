@@ -9,6 +9,7 @@ import pytest
 
 import synapse
 from synapse import backup
+from synapse.cli import main
 from synapse.log.begun import Begun
 from synapse.model.agents import Agent
 from tests.crash.killed import KILLED
@@ -152,3 +153,17 @@ def test_a_backup_that_is_being_written_stays(root, tmp_path, monkeypatch):
     with synapse.open(str(root)) as memory:
         backup.take(memory.store, str(directory))
     assert len(os.listdir(directory)) == 2
+
+
+def test_the_doctor_names_what_cannot_be_finished(root, capsys):
+    begun = root / ".index/begun"
+    begun.mkdir(exist_ok=True)
+    (begun / "restore.json").write_text('{"path": "/nowhere"}')
+    for name in os.listdir(root / "journal"):
+        if name.endswith(".jsonl"):
+            os.truncate(root / "journal" / name, 0)
+    assert main(["--root", str(root), "doctor"]) == 6
+    assert "restore is not finished" in capsys.readouterr().out
+    os.unlink(begun / "restore.json")
+    main(["--root", str(root), "doctor"])
+    assert "not finished" not in capsys.readouterr().out
