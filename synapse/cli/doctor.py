@@ -83,7 +83,7 @@ def file_system(root: str, readonly: bool = False) -> Iterator[Finding]:
 
 
 def workspace(root: str, memory: Memory) -> Iterator[Finding]:
-    declared = (_settings, _declarations, _roles, _trust)
+    declared = (_settings, _declarations, _roles, _trust, _elsewhere)
     written = (_clock, _authors, _namespaces, _nightly_runs, _set_aside, _run_files, _older)
     return run((_links, _begun, _integrity, _journal, *declared, *written), root, memory)
 
@@ -258,6 +258,17 @@ def _settings(root: str, memory: Memory) -> Iterator[Finding]:
     )
     advice = f"reads and writes go on without them{runs}; docs/reference/settings.md has every key"
     yield from some("settings", "fail", [f"synapse.yaml: {stray.text}" for stray in strays], advice)
+
+
+def _elsewhere(root: str, memory: Memory) -> Iterator[Finding]:
+    """Check that nothing waits which was written elsewhere: nobody is shown it."""
+    from synapse.access.foreign import waiting
+
+    foreign = waiting(memory.store)
+    many = f"{len(foreign.records)} records and {len(foreign.files)} files"
+    problems = [f"{many} were written elsewhere and count for nothing"] if any(foreign) else []
+    advice = "`synapse trust --text` shows what they say, and asks"
+    yield from some("text", "warn", problems, advice)
 
 
 def _trust(root: str, memory: Memory) -> Iterator[Finding]:

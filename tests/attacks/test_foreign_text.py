@@ -105,6 +105,18 @@ def test_nothing_of_a_clone_counts(people, clone):
     assert git(clone, "status", "--short", "--ignored") == ""
 
 
+def test_the_doctor_says_what_waits(people, clone, capsys):
+    root = str(clone / "shared-memory")
+    with people("bob"):
+        cli.main(["--root", root, "doctor"])
+        told = capsys.readouterr().out
+        assert "were written elsewhere and count for nothing" in told
+        assert POLICY not in told
+        accept(root)
+        cli.main(["--root", root, "doctor"])
+        assert "were written elsewhere" not in capsys.readouterr().out.partition("verdict")[2]
+
+
 def event(name, folder):
     return json.dumps(
         {
