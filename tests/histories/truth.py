@@ -11,10 +11,11 @@ import os
 import re
 from collections import Counter, defaultdict
 
-from synapse.authority import judge, visible
+from synapse.authority import covers, judge, visible
 from synapse.model.agents import Agent, Skill
 from synapse.model.clock import micros
 from synapse.model.entry import NEVER, expiry
+from synapse.model.kinds import MESSAGE
 from synapse.model.records import Record, entry_of, filings
 
 TOKEN = re.compile(r"\bw\d+\b")
@@ -179,29 +180,56 @@ class Truth:
         self.entries[new.id] = new
         by_seq = {each.seq: each.id for each in (*olds, *rivals, new)}
         standing = [old for old in olds if old.id not in self.ended]
-        disputed = {each.seq for each in (*olds, *rivals) if self.disputes[each.id]}
+        disputed = {each.seq for each in (*olds, *rivals) if self._in_dispute(each)}
         for effect in judge(new, standing, rivals, disputed):
             id, by = by_seq[effect.seq], by_seq[effect.by]
             if effect.until:
-                self.effects[id].append((by, effect.until))
-                if effect.until == NEVER:
-                    self._end(id)
+                self._hide(self.entries[id], self.entries[by], effect.until)
             elif not {id, by} & self.ended:
                 self.disputes[id].add(by)
         for group in groups:
             group.add(new.id)
 
+    def _hide(self, old, new, until):
+        """Note that an entry takes the place of another one, for those who may see it."""
+        narrow = not self._covers(new, old)
+        if narrow and old.kind == MESSAGE:
+            return
+        self.effects[old.id].append((new.id, until, narrow))
+        if until == NEVER and not narrow:
+            self._end(old.id)
+
+    def _in_dispute(self, entry):
+        return any(self._covers(self.entries[peer], entry) for peer in self.disputes[entry.id])
+
+    def _covers(self, new, old):
+        """Return whether all who may see an entry may see another one, its author too."""
+        author = self.agents.get(old.author)
+        return covers(new, old) and (author is None or visible(new, author))
+
     # -- answers -----------------------------------------------------------------------------------
 
-    def _hidden(self, id, now):
-        """Return whether something hides the entry: for good, or as long as it is shown itself."""
+    def _hidden(self, id, now, agent):
+        """Return whether something hides the entry from this agent: for good, or as long as it is
+        shown itself.
+        """
         if id in self.ended:
             return True
-        for by, until in self.effects[id]:
-            winner = self.entries[by]
-            if until > now and by not in self.ended and not winner.archived:
-                return True
+        for by, until, narrow in self.effects[id]:
+            if until > now and (not narrow or self._sees(agent, by)):
+                stands = not self.entries[by].archived and not self._replaced(by, agent)
+                if until == NEVER or stands:
+                    return True
         return False
+
+    def _replaced(self, id, agent):
+        """Return whether something took the place of the entry for good, as this agent sees it."""
+        return id in self.ended or any(
+            until == NEVER and self._sees(agent, by) for by, until, _ in self.effects[id]
+        )
+
+    def _sees(self, agent, id):
+        return agent == "operator" or visible(self.entries[id], self.agents.get(agent))
 
     def live(self, agent, now):
         """Return the ids of all that this agent is shown, newest first."""
@@ -210,14 +238,13 @@ class Truth:
 
     def found(self, agent, now):
         """Return the ids of all that this agent finds: archived messages too, newest first."""
-        reader = self.agents.get(agent)
         found = [
             entry
             for entry in self.entries.values()
             if (entry.kind == "message" or not entry.archived)
             and entry.expires > now
-            and not self._hidden(entry.id, now)
-            and (agent == "operator" or visible(entry, reader))
+            and not self._hidden(entry.id, now, agent)
+            and self._sees(agent, entry.id)
         ]
         return [entry.id for entry in sorted(found, key=lambda each: each.seq, reverse=True)]
 
