@@ -20,7 +20,7 @@ from orchestrator import Supervisor, Task, supervisor
 from orchestrator.engines.scripted import Move, Scripted
 from orchestrator.runs.files.folder import STEPS
 from orchestrator.sessions import wake
-from synapse.errors import NotFound, StoreBusy
+from synapse.errors import NotFound, StoreError
 from synapse.model.records import Record
 
 LISTENERS = ("eng-a", "eng-b", "eng-c")
@@ -295,13 +295,13 @@ def test_what_is_written_while_it_begins_to_listen_is_heard(monkeypatch):
 
 
 def test_what_was_heard_before_a_look_failed_is_told_by_the_next():
-    class Busy:
+    class Unreadable:
         def __getattr__(self, name):
             return getattr(memory.store, name)
 
-        def current(self, id):
+        def entry(self, id):
             boss.run_store.deliveries.feed._follower.store = memory.store
-            raise StoreBusy("somebody has it")
+            raise StoreError("the journal cannot be read: Input/output error")
 
     with synapse.open("memory:") as memory, Supervisor(memory, inline=True) as boss:
         running = listening(memory)
@@ -310,8 +310,8 @@ def test_what_was_heard_before_a_look_failed_is_told_by_the_next():
             "Stop using v1.", "decisions/api", priority="critical"
         )
         memory.store.commit.append(Record.new("vouch", "operator", {"entry": later.id}))
-        boss.run_store.deliveries.feed._follower.store = Busy()
-        with pytest.raises(StoreBusy):
+        boss.run_store.deliveries.feed._follower.store = Unreadable()
+        with pytest.raises(StoreError):
             boss.run_store.deliveries.changes(running)
         assert [
             (run, entry.id) for run, entry, _ in boss.run_store.deliveries.changes(running).news
