@@ -111,7 +111,8 @@ def enforce(room: Room, now: int, settings: Settings, excluded: Collection[str])
 
 def entries_to_archive(rows: Iterable[Sized], excess: int) -> list[Sized]:
     """Return the entries to file away until the excess is gone. An entry that holds others back or
-    stands against another stays, and so does a critical blocker: it has to be resolved."""
+    stands against another stays, also where that counts for some of its readers alone, and so does
+    a critical blocker: it has to be resolved."""
     going = []
     for row in sorted(
         (row for row in rows if not row.stays and not _is_protected(row)), key=_order

@@ -817,6 +817,8 @@ select e.seq, t.id, n.name, e.prio, e.at, e.bytes,
   (select count(*) from deliveries d where d.entry = t.id and d.state = 'rendered' and d.agent <> w.name),
   exists (select 1 from disputes p where p.seq = e.seq) or exists (select 1 from fates f join entries l on l.seq = f.seq
     where f.hider = e.seq and f.until < :never and l.archived = 0 and l.expires > :now)
+  or e.hidden < 0 and exists (select 1 from fates f join entries h on h.seq = f.hider
+    where f.seq = e.seq and f.until > :now and f.until < :never and {stands})
 from entries e join texts t on t.rec = e.rec join namespaces n on n.nid = e.nid join authors w on w.aid = e.aid
 where e.nid in ({within}) and e.kind = 0 and {live_to_some}
 
