@@ -5,9 +5,7 @@ tree could name.
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Mapping
-from hashlib import new
 
 from synapse.system.plain_files import open_file
 
@@ -98,6 +96,8 @@ def brought(root: str, files: Mapping[str, bytes]) -> set[str]:
 
 def _digest(raw: bytes, length: int) -> str:
     """Return the digest that git gives to a file of these bytes."""
+    from hashlib import new
+
     total = new("sha1" if length == 40 else "sha256", usedforsecurity=False)
     total.update(b"blob %d\0%b" % (len(raw), raw))
     return total.hexdigest()
@@ -115,6 +115,8 @@ def _blobs(listed: bytes) -> list[tuple[str, str]]:
 
 def _blob(path: str, length: int) -> str:
     """Return the digest that git gives to a file with these bytes."""
+    from hashlib import new
+
     total = new("sha1" if length == 40 else "sha256", usedforsecurity=False)
     with open(open_file(path), "rb") as file:
         total.update(b"blob %d\0" % os.fstat(file.fileno()).st_size)
@@ -125,6 +127,8 @@ def _blob(path: str, length: int) -> str:
 
 def _run(root: str, *words: str) -> bytes | None:
     """Return what a command of git prints; None where it fails or there is no git."""
+    import subprocess
+
     environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     # A tree may name where its missing objects come from, and the program to fetch them with.
     environ |= {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}

@@ -6,13 +6,13 @@ among these and its own.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable
 from functools import cache
 from itertools import chain
 from math import log2
-from pathlib import Path
 
 from synapse.privacy.words import Words
 from synapse.system.typed import NamedTuple
@@ -49,7 +49,8 @@ class Table(NamedTuple):
 @cache
 def rules() -> tuple[Rule, ...]:
     """Return the rules of the list."""
-    data = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+    with open(os.path.join(os.path.dirname(__file__), "known_forms.json"), "rb") as file:
+        data = json.load(file)
     return tuple(Rule(kind, tuple(words), *rest) for kind, words, *rest in data["rules"])
 
 
