@@ -217,16 +217,24 @@ class Accepted:
     def _first(self) -> bytes:
         """Return the imprint of the first line; empty where there is none."""
         if not self.first:
-            folder = os.path.join(self.root, "journal")
             try:
-                names = [name for name in os.listdir(folder) if name.endswith(".jsonl")]
-                start = min((name for name in names if name[:-6].isdigit()), default="")
-                self.first = _first_of(os.path.join(folder, start)) if start else b""
+                start = min(self._segments(), default="")
+                self.first = _first_of(start) if start else b""
             except FileNotFoundError:
                 pass
             except OSError as error:
                 raise StoreError(f"the journal could not be read: {error}") from error
         return self.first
+
+    def _segments(self) -> list[str]:
+        """Return the paths of the journal's files."""
+        folder = os.path.join(self.root, "journal")
+        names = os.listdir(folder) if os.path.isdir(folder) else []
+        return [
+            os.path.join(folder, name)
+            for name in names
+            if name.endswith(".jsonl") and name[:-6].isdigit()
+        ]
 
     def _name(self, first: bytes = b"") -> None:
         """Find the person's file, by the first line of the journal or the one that becomes it."""
@@ -262,7 +270,8 @@ class Accepted:
         if self.placed:
             return  # another process was faster
         before = self._seen_before()
-        marks = ((seq_of(raw), imprint(raw)) for raw in lines())
+        raws = lines() if before or self._segments() else ()  # to read an empty one would make it
+        marks = ((seq_of(raw), imprint(raw)) for raw in raws)
         imprints = [mark for seq, mark in marks if 0 < seq <= before or self.holds(mark)]
         if before:
             imprints += self._files()
