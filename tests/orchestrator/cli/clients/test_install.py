@@ -187,11 +187,16 @@ CONFIGURATIONS = {
 
 
 def tree(folder):
+    """Every file but those of the workspace, and the person's note of the lines written there: it
+    stays, or the person's own text would be foreign to the next who opens the workspace.
+    """
+    journals = folder / "home/.config/synapse/journals"
     kept = (
         path
         for path in folder.rglob("*")
         if not path.is_relative_to(folder / "shop" / "shared-memory")
         and path != folder / "shop/.git/info/exclude"  # which goes on naming that
+        and not path.is_relative_to(journals)
     )
     return {path: path.read_bytes() if path.is_file() else None for path in kept}
 
@@ -204,7 +209,7 @@ def test_every_client_can_be_had_and_left(run, shop, tmp_path, client, user):
         path = place / CONFIGURATIONS[client]
         path.parent.mkdir(parents=True)
         path.write_text('{\n\t"mine": [1, 2.50], "hooks": {}\n}')
-    (tmp_path / "home" / ".config").mkdir(parents=True, exist_ok=True)
+    (tmp_path / "home/.config/synapse").mkdir(parents=True, exist_ok=True)
     before = tree(tmp_path)
     done = run("install", *words)
     lines = done.out[done.out.index("gets the shared memory") :].splitlines()
