@@ -124,7 +124,10 @@ def fill(root: str, lines: Iterable[tuple[int, Record]], *, files: bool) -> None
                 settle.follow(log.mirror, (record,), lambda ids: ())
         for record in kept:
             agent = agent_from(record.fields["agent"])
-            log.mirror.place(f"agents/{agent.id}.yaml", render_agent(agent).encode())
+            path, raw = f"agents/{agent.id}.yaml", render_agent(agent).encode()
+            log.accepted.note_file(path, raw)
+            log.mirror.place(path, raw)
+        log.accepted.accept_all(log.journal.lines())  # past the journal they were not noted
         _settled(root, log)
     finally:
         log.close()
