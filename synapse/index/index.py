@@ -105,8 +105,7 @@ class Index(TokenCounts, Readable):
         mark = self.log.mark()
         if mark != self.place or self.log.doubts != self.doubts:
             self.twice(self._take_in)
-        if self.spare is not None:
-            self.spare, self.notice = None, ""
+        self.spare, self.notice = None, ""
 
     def twice(self, section: Callable[[], T]) -> T:
         """Run the section; where the file of the index is damaged, set it aside and run it on a new

@@ -324,9 +324,13 @@ def tear(world):
 
 
 def cut(world):
-    """Take the end of the journal away: everybody has to notice; then put it back."""
+    """Take the end of the journal away: everybody has to notice; then put it back. Nothing is
+    written meanwhile; a read is refused, or answered and told of it.
+    """
     mem = world.handle()
     world.looked(mem)
+    if mem.store.index.notice:
+        world.wrong(f"it says on: {mem.store.index.notice}")
     path = segment(world.root)
     with open(path, "rb") as file:
         whole = file.read()
@@ -350,7 +354,8 @@ def cut(world):
             except StoreError as error:
                 world.tell(f"{kind}: {error}")
                 continue
-            told.append(kind)
+            if kind != "read" or "lost" not in each.store.index.notice:
+                told.append(kind)
         if told:
             world.wrong(f"the journal was cut, and nobody said so: {told}")
     put_back(world, path, whole)
