@@ -173,8 +173,8 @@ def test_a_stopped_daemon_is_asked_once_and_again_when_it_goes_on(folder, memory
     finally:
         os.kill(pid, signal.SIGCONT)
     until(lambda: not os.path.exists(busy))
-    run(folder)
-    assert ask(root, "status")["hooks"] == 1
+    # on a busy machine the daemon may be too late for one more hook, which then answers by itself
+    until(lambda: run(folder) is not None and ask(root, "status")["hooks"] == 1)
 
 
 def test_one_that_was_too_late_is_not_asked_meanwhile(folder, memory):
