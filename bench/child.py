@@ -29,10 +29,14 @@ def start(
 
 def environment() -> dict[str, str]:
     """No variable of the caller's decides which workspace or agent a child has, or keeps it from
-    its bytecode.
+    its bytecode. The person's folder is the same: it says which lines are known.
     """
     not_theirs = ("SYNAPSE_", "PYTHONDONTWRITEBYTECODE")
-    return {name: value for name, value in os.environ.items() if not name.startswith(not_theirs)}
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name == "SYNAPSE_HOME" or not name.startswith(not_theirs)
+    }
 
 
 def await_ready(child: subprocess.Popen[str]) -> None:

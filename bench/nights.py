@@ -19,6 +19,7 @@ from bench.upkeep import LARGE
 from bench.workload import READER
 from bench.writing import writer
 from synapse import open as opened
+from synapse.log.accepted import Accepted
 from synapse.model import clock
 
 # what a run is known by; what is past its time goes by the workload's end
@@ -89,8 +90,13 @@ def _copied(ground: Ground, name: str) -> str:
     ground.close()
     root = os.path.join(os.path.dirname(ground.root), f"{name}-{ground.size}")
     shutil.copytree(ground.root, root)
-    with open(os.path.join(root, "synapse.yaml"), "a", encoding="utf-8") as file:
-        file.write(NO_LIMITS)
+    path = "synapse.yaml"
+    with open(os.path.join(root, path), "a+b") as file:
+        file.write(NO_LIMITS.encode())
+        file.seek(0)
+        accepted = Accepted(root)
+        accepted.note_file(path, file.read())
+        accepted.close()
     os.sync()
     return root
 
