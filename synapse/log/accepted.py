@@ -17,6 +17,7 @@ import os
 import sys
 from _thread import RLock
 from collections.abc import Callable, Collection, Iterable
+from errno import EDQUOT, EIO, ENOSPC
 
 from synapse.errors import StoreError
 from synapse.log.begun import Begun
@@ -37,6 +38,7 @@ FOREIGN_WORKSPACE = (
 # by these the operator acts: they are accepted one by one, never for what is to come
 RULES = frozenset(("agent", "settings", "key", "redact", "repair"))
 _SIZE = 16  # bytes of an imprint
+_PASSING = frozenset((EDQUOT, EIO, ENOSPC))
 _END = 256 * _SIZE  # of a file that is read first: most who ask are about the last lines
 _OWN, _PLACE, _INDEX = ".index/own", ".index/place", ".index/brain.db"
 
@@ -88,13 +90,14 @@ class Accepted:
     # -- lines -------------------------------------------------------------------------------------
 
     def note(self, raw: bytes) -> None:
-        """Note a line that is about to be written here. StoreError where neither file takes it: the
-        line would be foreign to the next who opens the workspace.
+        """Note a line that is about to be written here. StoreError where neither file takes it, or
+        the person's has no room for it: the line would be foreign to who opens the workspace next,
+        or without the other file.
         """
         with self.mutex:
             mark = imprint(raw)
             self._name(mark)
-            if not self.add((mark,)):
+            if not self.add((mark,)) or (self.person is not None and self.person.full):
                 raise StoreError(
                     "nothing was written: neither .index/own nor the folder of this person takes"
                     " the note that it was written here"
@@ -356,14 +359,17 @@ class _File:
         self.persons = persons
         self.fd = -1
         self.writing = False
+        self.full = False  # the disk took the last imprints not, which may be over soon
         self.low = self.high = -1  # what was read of it
 
     def add(self, raw: bytes) -> bool:
         """Add imprints; return whether that was done."""
         try:
             write_all(self._open(writing=True), raw)
-        except OSError:
+        except OSError as error:
+            self.full = error.errno in _PASSING
             return False
+        self.full = False
         return True
 
     def size(self) -> int:
