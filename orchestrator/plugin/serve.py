@@ -31,7 +31,8 @@ def main(root: str) -> None:
                 return  # what is read alone may be written later, or count for something
             asyncio.run(SessionDaemon(memory, lock=hook.LOCK).run())
     except BaseException as error:
-        hook.log_error(root, "daemon", error, began)
+        if os.path.isdir(root):  # else it went with its workspace, which may be meant
+            hook.log_error(root, "daemon", error, began)
 
 
 if __name__ == "__main__":
