@@ -31,7 +31,7 @@ def main(root: str) -> None:
                 return  # what is read alone may be written later, or count for something
             asyncio.run(SessionDaemon(memory, lock=hook.LOCK).run())
     except BaseException as error:
-        if os.path.isdir(root):  # else it went with its workspace, which may be meant
+        if os.path.isdir(os.path.join(root, "journal")):  # else its workspace went
             hook.log_error(root, "daemon", error, began)
 
 
