@@ -19,6 +19,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 from synapse.errors import (
     InvalidEntry,
@@ -70,7 +71,6 @@ class _Lines(NamedTuple):
     head: str
     origin: str
     at: str
-    declared: dict[str, str | None]
 
 
 def take(store: Store, directory: str, keep: int | None = None) -> Snapshot:
@@ -131,14 +131,14 @@ def restore(store: Store, path: str, *, believe: bool = False) -> Snapshot:
     """
     snapshot = check(path)
     demand_empty(store, "restore")
+    lines = _lines(path)  # what is refused is refused before anything is there
     if not isinstance(store.log, FilesLog):
-        put_in(store, *_lines(path))
+        put_in(store, *lines)
         return snapshot
-    raws, _ = _lines(path)  # what is refused is refused before anything is there
     if believe:
-        store.log.accepted.accept_all(raws)
-    path = os.path.abspath(path)
-    Begun(store.log.root).carry_out("restore", {"path": path}, lambda: _fill(store, snapshot))
+        store.log.accepted.accept_all(lines[0])
+    act = partial(_fill, store, snapshot, *lines)
+    Begun(store.log.root).carry_out("restore", {"path": os.path.abspath(path)}, act)
     return snapshot
 
 
@@ -146,7 +146,7 @@ def finish_restore(store: Store, path: str) -> None:
     """Fill a workspace from a snapshot where a killed process began to."""
     if next(iter(store.log.since(0)), None) is None:
         try:
-            _fill(store, check(path))
+            _fill(store, check(path), *_lines(path))
         except NotFound as error:
             raise StoreError(f"a restore was begun and cannot be finished: {error}") from error
 
@@ -158,10 +158,14 @@ def _lines(path: str) -> tuple[list[bytes], list[Record]]:
         return acceptable(lines)
 
 
-def _fill(store: Store, snapshot: Snapshot) -> None:
+def _fill(store: Store, snapshot: Snapshot, raws: list[bytes], records: list[Record]) -> None:
     """Put the files of a snapshot there, and then its log: one that is there is whole."""
     path, root = snapshot.path, str(store.root)
-    declared = _read(os.path.join(path, LOG)).declared
+    declared = {
+        f"agents/{record.fields['agent']['id']}.yaml": record.fields.get("sha")
+        for record in records
+        if record.kind == "agent"
+    }
     names = [
         name
         for name, digest in snapshot.files.items()
@@ -171,7 +175,7 @@ def _fill(store: Store, snapshot: Snapshot) -> None:
     store.operator_files.declare(None)  # its file is another one now
     theirs = (name for name in names if name == "synapse.yaml" or name in declared)
     store.operator_files.sign(*theirs)
-    put_in(store, *_lines(path))
+    put_in(store, raws, records)
 
 
 def is_kept(path: str) -> bool:
@@ -324,20 +328,15 @@ def _manifest(path: str) -> dict[str, Any]:
 
 
 def _read(path: str) -> _Lines:
-    """Return the chain of the lines, followed from the first to the last, and the digest of each
-    agent's file by then.
-    """
+    """Return the chain of the lines, followed from the first to the last."""
     count, chain, origin, seq, at = 0, "", "", 0, 0
-    declared: dict[str, str | None] = {}
     with open(open_file(os.path.realpath(path)), encoding="utf-8", newline="\n") as lines:
         for raw in proven(lines):
             record = decode(raw)
             assert record is not None  # it is proven
             count, chain, seq, at = count + 1, split(raw)[0], record.seq, record.at
             origin = origin or chain
-            if record.kind == "agent":
-                declared[f"agents/{record.fields['agent']['id']}.yaml"] = record.fields.get("sha")
-    return _Lines(count, f"{seq}:{chain}", origin, clock.iso(at), declared)
+    return _Lines(count, f"{seq}:{chain}", origin, clock.iso(at))
 
 
 def _place(source: str, root: str, names: list[str]) -> None:
