@@ -72,20 +72,24 @@ def _revoke(call: Call, root: str) -> int:
 def _decided(call: Call, root: str, found: list[Want]) -> bool:
     """Trust the workspace, if the person says so; return whether that was done."""
     persons_alone("trust a workspace")
-    if found and not call.args.yes and not _confirmed(call, root, found):
+    if (
+        found
+        and not call.args.yes
+        and not _agreed(call, _format(root, found), "Trust it with", "trusted")
+    ):
         return False
     decisions.trust(root, found, clock.day(call.memory.store.clock()))
     return True
 
 
-def _confirmed(call: Call, root: str, found: list[Want]) -> bool:
-    """Print what is asked for, ask, and return whether the answer is yes."""
+def _agreed(call: Call, text: str, verb: str, done: str) -> bool:
+    """Print what it is about, ask, and return whether the answer is yes."""
     if call.json or not call.interactive:
         raise Usage("nobody is here to be asked: look with --show, then say --yes")
-    call.say(_format(root, found))
-    yes = call.ask("Trust it with all of this? [y/N] ").strip().lower() in ("y", "yes")
+    call.say(text)
+    yes = call.ask(f"{verb} all of this? [y/N] ").strip().lower() in ("y", "yes")
     if not yes:
-        call.note("nothing was trusted")
+        call.note(f"nothing was {done}")
     return yes
 
 
@@ -152,7 +156,7 @@ def trust_text(call: Call) -> int:
         call.show(lambda: as_json(foreign), lambda: format_foreign(call, foreign))
         return 0
     persons_alone("accept what was written elsewhere")
-    if not args.yes and not confirmed(call, foreign):
+    if not args.yes and not _agreed(call, format_foreign(call, foreign), "Accept", "accepted"):
         return NOT_TRUSTED
     authors = texts.remembered(foreign)
     texts.accept(store, foreign, authors)
@@ -162,17 +166,6 @@ def trust_text(call: Call) -> int:
         texts.take_in(memory.store, foreign.first - 1)
     call.show(lambda: as_json(foreign) | {"accepted": True}, lambda: accepted(foreign, authors))
     return 0
-
-
-def confirmed(call: Call, foreign: Foreign) -> bool:
-    """Print what waits, ask, and return whether the answer is yes."""
-    if call.json or not call.interactive:
-        raise Usage("nobody is here to be asked: look with --show, then say --yes")
-    call.say(format_foreign(call, foreign))
-    yes = call.ask("Accept all of this? [y/N] ").strip().lower() in ("y", "yes")
-    if not yes:
-        call.note("nothing was accepted")
-    return yes
 
 
 def accepted(foreign: Foreign, authors: list[str]) -> str:
