@@ -29,7 +29,7 @@ from synapse.privacy.secret_forms import (
     SHORT,
     WORDS,
 )
-from synapse.privacy.words import Words, bytes_of, has, strings, words_of
+from synapse.privacy.words import Words, bytes_of, has, names_apart, strings, words_of
 from synapse.system.typed import Any, NamedTuple
 
 MARK = "[secret: "
@@ -99,7 +99,9 @@ def _masked(value: Any, name: str = "") -> Any:
             return value if value.startswith(MARK) else _mark(_assigned_kind(name))
         return masked
     if isinstance(value, dict):
-        result: Any = {mask(key): _masked(item, key) for key, item in value.items()}
+        names = names_apart(map(mask, value))
+        items = [_masked(item, key) for key, item in value.items()]
+        result: Any = dict(zip(names, items, strict=True))
         return value if result == value else result
     if isinstance(value, list | tuple):
         items = [_masked(item) for item in value]

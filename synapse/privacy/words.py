@@ -76,7 +76,23 @@ def each_text(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return change(value)
     if isinstance(value, Mapping):
-        return {change(name): each_text(item, change) for name, item in value.items()}
+        names = names_apart(map(change, value))
+        return {
+            name: each_text(item, change) for name, item in zip(names, value.values(), strict=True)
+        }
     if isinstance(value, list | tuple):
         return [each_text(item, change) for item in value]
     return value
+
+
+def names_apart(names: Iterable[str]) -> list[str]:
+    """Return names with a number behind those that were there before: two that were masked alike
+    are still two.
+    """
+    unique: dict[str, None] = {}
+    for name in names:
+        new, number = name, 2
+        while new in unique:
+            new, number = f"{name} {number}", number + 1
+        unique[new] = None
+    return list(unique)

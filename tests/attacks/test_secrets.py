@@ -19,6 +19,7 @@ from synapse.mail.mailbox import Mail
 from synapse.model.agents import Agent
 from synapse.model.records import Record
 from synapse.privacy import secrets
+from synapse.privacy.words import each_text
 from tests.privacy.made import plain_in
 from tests.privacy.made import secrets as made
 
@@ -194,6 +195,15 @@ def test_its_author_is_told(memory, capsys):
 )
 def test_ordinary_text_stays(text):
     assert secrets.mask(text) == text
+
+
+def test_names_that_are_masked_alike_stay_apart():
+    one, two = "ghp_" + "aB3" * 12, "ghp_" + "cD4" * 12
+    masked = {"[secret: github token]": 1, "[secret: github token] 2": 2}
+    assert secrets.mask_deep({one: 1, two: 2}) == masked
+    assert json.loads(secrets.mask_json(json.dumps({one: 1, two: 2}))) == masked
+    assert secrets.mask_deep(masked) is masked
+    assert each_text({"a": 1, "b": [2]}, lambda _: "x") == {"x": 1, "x 2": [2]}
 
 
 def test_masking_twice_changes_nothing():
