@@ -30,8 +30,8 @@ STYLES = {
 
 def grid(headers: Sequence[str], rows: Rows, right: Sequence[str] = ()) -> str:
     """Return a table. `right` are the headers of the columns of numbers, which are never cut: where
-    there is too little room, the last column gives way, or where that is a number, the blanks
-    between the columns and then the first column.
+    there is too little room, the last column gives way, then the blanks between the columns; where
+    that is a number, these blanks and then the first column.
     """
     if sys.stdout.isatty():
         return _draw(headers, rows, right)
@@ -54,12 +54,10 @@ def _draw(headers: Sequence[str], rows: Rows, right: Sequence[str]) -> str:
     console = Console()
     cells = [[one_line(cell.replace("\n", " ")) for cell in row] for row in rows]
     widths = [max(map(cell_len, column)) for column in zip(headers, *cells, strict=True)]
-    gap = (
-        1
-        if headers[-1] in right and sum(widths) + GAP * (len(headers) - 1) > console.width
-        else GAP
-    )
-    gives = 0 if headers[-1] in right else len(headers) - 1
+    is_number = headers[-1] in right
+    gives = 0 if is_number else len(headers) - 1
+    least = sum(widths) if is_number else sum(widths[:-1]) + min(widths[-1], LEAST)
+    gap = 1 if least + GAP * (len(headers) - 1) > console.width else GAP
     room = console.width - sum(widths) + widths[gives] - gap * (len(headers) - 1)
     widths[gives] = min(widths[gives], max(room, LEAST))
     console.width = max(console.width, sum(widths) + gap * (len(headers) - 1))

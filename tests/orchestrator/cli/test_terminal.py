@@ -12,6 +12,8 @@ from contextlib import suppress
 import pytest
 
 import synapse
+from orchestrator.cli.frame.grid import grid
+from orchestrator.cli.inspect.runs import HEADERS, NUMBERS
 
 STYLE = re.compile(r"\x1b\[[0-9;]*m|\x1b\[[0-9]*[JK]|\r")
 LONG = "a text that is longer than any terminal is wide, " * 3
@@ -87,3 +89,13 @@ def test_the_record_of_a_night_is_no_python(workspace, run):
     assert "entries 2" in line
     assert "namespaces 2" in line
     assert "[" not in line
+
+
+@pytest.mark.parametrize("time", ["0.3 s", "12.4 s", "1 min 20 s", "12 h 40 min"])
+def test_a_table_of_long_figures_fits_a_terminal(time, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    figures = ["12", "1,234,567", "$0.0012", time]
+    shown = grid(HEADERS, [["run-2026-02-01-0001", "running", *figures, LONG]], NUMBERS)
+    assert problems(shown) == []
+    assert all(figure in shown for figure in figures)
