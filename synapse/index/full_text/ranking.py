@@ -71,16 +71,22 @@ def _table() -> list[float]:
 
 class Scores:
     """Scores for one question. A word counts once in a text, and the less the longer the text is;
-    what a neighbour says counts the less, the longer either of the two is.
+    what a neighbour says counts the less, the longer either of the two is, or, where answers are
+    wanted, the longer the neighbour is.
 
     How often each word is said is added up for all words at once, in one number with a lane of 16
     bits for each.
     """
 
     def __init__(
-        self, rarities: Sequence[float], masks: Mapping[int, int], lengths: Mapping[int, int]
+        self,
+        rarities: Sequence[float],
+        masks: Mapping[int, int],
+        lengths: Mapping[int, int],
+        answers: bool = False,
     ) -> None:
         self.rarities = rarities
+        self.answers = answers
         self.table = _table().__getitem__
         self.said = _Said(masks, lengths)
         self.owns: dict[tuple[int, float], float] = {}
@@ -109,7 +115,7 @@ class Scores:
         words_2, share_2 = said[two]
         words_3, share_3 = said[three]
         words_4, share_4 = said[four]
-        beside = own * own * SCALE
+        beside = SCALE if self.answers else own * own * SCALE
         total = (
             words * int(own * SCALE)
             + words_1 * int(beside * BEFORE[0] * share_1)

@@ -191,7 +191,8 @@ def search(
         return Hits(())
     most = max(SEEDS, 2 * limit)
     rows = query.gather(query_terms, most)
-    ranked = _ranked(query, query_terms, rows, most)
+    answers = terms.asks_for_answers(text)
+    ranked = _ranked(query, query_terms, rows, most, answers)
     best = _settled(query, _contenders(ranked, limit))[:limit]
     plain = frozenset(term.text for term in query_terms)
     hits = (Hit(entry, score, *excerpt(_words_of(entry), plain)) for score, entry in best)
@@ -200,12 +201,12 @@ def search(
 
 
 def _ranked(
-    query: Search, query_terms: Sequence[Term], rows: Sequence[Row], most: int
+    query: Search, query_terms: Sequence[Term], rows: Sequence[Row], most: int, answers: bool
 ) -> list[Ranked]:
     """Return what the words found and what stands beside it, the best first."""
     texts = [term.text for term in query_terms]
     masks, lengths = dict[int, int](), dict[int, int]()
-    scores = Scores([term.rarity for term in query_terms], masks, lengths)
+    scores = Scores([term.rarity for term in query_terms], masks, lengths, answers)
 
     def learn(seqs: Sequence[int]) -> None:
         masks.update(_masks(query_terms, seqs))

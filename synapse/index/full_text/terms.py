@@ -46,6 +46,35 @@ _RUSSIAN = """
 """
 STOP = frozenset(_ENGLISH.split()) | frozenset(_RUSSIAN.split())
 
+_SUMMARY = later(
+    r"(?:^|[.?!,] |\b(?:please|you|i) )"
+    r"(?:(?:summari[sz]e|recap)\b|(?:give|provide|write|make|want|need|show|send)\b[^.?!]{0,60}?"
+    r"\b(?:summary|overview|recap)\b)"
+    r"|\b(?:дай|сделай|составь|нуж)\w*\b[^.?!]{0,60}?\b(?:сводк|обзор|итог|резюме)"
+    r"|\b(?:обобщи|подытожь|резюмируй)"
+)
+_ANSWER = later(
+    r"\b(?:did|had|have|has) [\w-]+ (?:recommend|suggest|advise|propose|explain|answer|reply)"
+    r"|\b(?:по)?(?:рекомендовал|советовал)|\b(?:предложил|объяснил|ответил)"
+)
+# Words that ask for a summary, and say nothing of what it is to be about.
+_OF_SUMMARIES = frozenset(
+    """
+    please summary summarize summarise overview recap give provide comprehensive complete clear
+    detailed quick including throughout time far along way developed progressed discussed
+    conversation conversations сводку сводка обзор итог итоги резюме обобщи подытожь резюмируй дай
+    сделай составь краткую краткий краткое полную полный подробную подробный
+    """.split()
+)
+
+
+def asks_for_answers(text: str) -> bool:
+    """Return whether a question wants a summary, or what somebody recommended or explained: what
+    answers it then are messages that are about others before and after them.
+    """
+    plain = _plain(text)
+    return bool(_SUMMARY.search(plain) or _ANSWER.search(plain))
+
 
 def folded(text: str) -> str:
     """Return a text as the index's tokenizer is given it, whether it is stored or asked for."""
@@ -59,15 +88,21 @@ def sought(text: str) -> list[str]:
     """Return the distinct words of a question that say what it is about; where none of them does,
     all of them. Quotes, operators and signs of any kind only separate.
     """
-    plain = unicodedata.normalize("NFC", text[:MAX_TEXT]).lower().replace("ё", "е")
+    plain = _plain(text)
     distinct = list(dict.fromkeys(_WORD.findall(plain)))
     telling = [text_word for text_word in distinct if text_word not in STOP] or distinct
+    if _SUMMARY.search(plain):
+        telling = [text_word for text_word in telling if text_word not in _OF_SUMMARIES] or telling
     by_form: dict[str, str] = {}
     for text_word in telling:
         for cut in _WORD.findall(folded(text_word)):
             # of several forms of a word, the first one
             by_form.setdefault(form(cut), cut)
     return list(by_form.values())[:MAX_WORDS]
+
+
+def _plain(text: str) -> str:
+    return unicodedata.normalize("NFC", text[:MAX_TEXT]).lower().replace("ё", "е")
 
 
 def forms(text: str) -> frozenset[str]:

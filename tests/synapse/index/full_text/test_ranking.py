@@ -55,6 +55,12 @@ def test_what_stands_beside_counts_less_the_longer_either_text_is():
     assert beside[0] > 5 * beside[3] > 0
 
 
+def test_where_answers_are_wanted_their_own_length_does_not_count():
+    scores = Scores((1.0,), {3: 1, 4: 1}, {2: 4 * LONG, 4: 4 * LONG}, answers=True)
+    short, long = scores.of(1, (3, 0, 0, 0), 0), scores.of(2, (3, 0, 0, 0), 0)
+    assert short == long > scores.of(1, (4, 0, 0, 0), 0) > 0
+
+
 def test_the_author_counts_beside_the_text():
     scores = Scores((1.0,), {1: 1}, {})
     assert 0 < scores.of(2, NOBODY, 1) < scores.of(1, NOBODY, 0) < scores.of(1, NOBODY, 1)

@@ -116,6 +116,22 @@ def test_who_says_it_is_found_before_long_texts_between_others_that_do(mem):
     assert mem.as_agent("eve").search("gateway vault")[0].id == said.id
 
 
+@pytest.mark.parametrize(
+    "question",
+    ["what did she recommend for the gateway vault", "please summarize the gateway vault"],
+)
+def test_a_question_for_answers_finds_long_ones_by_what_they_answer(mem, question):
+    """A page that answers a question is about it, though it says none of its words."""
+    talk = thread()
+    for name in ("north", "south", "east"):
+        say(mem, "ana", f"the gateway {name}", thread())
+        say(mem, "ana", f"the vault {name}", thread())
+    asked = say(mem, "ana", "how do we open the gateway vault?", talk)
+    answer = say(mem, "ben", " ".join(f"w{number}" for number in range(400)), talk)
+    assert [hit.id for hit in mem.as_agent("eve").search(question)[:2]] == [asked.id, answer.id]
+    assert mem.as_agent("eve").search("open the gateway vault")[1].id != answer.id
+
+
 def test_neighbours_that_the_reader_may_not_see_add_nothing(mem):
     talk = thread()
     say(mem, "ana", "the zebra password is in the vault", talk, to=("agent:ben",))

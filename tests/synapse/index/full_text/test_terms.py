@@ -4,7 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from synapse.index.full_text.terms import MAX_WORDS, STOP, folded, places, root, russian, sought
+from synapse.index.full_text.terms import (
+    MAX_WORDS,
+    STOP,
+    asks_for_answers,
+    folded,
+    places,
+    root,
+    russian,
+    sought,
+)
 
 
 @pytest.mark.parametrize(
@@ -21,6 +30,37 @@ from synapse.index.full_text.terms import MAX_WORDS, STOP, folded, places, root,
 )
 def test_a_question_is_its_telling_words(question, words):
     assert sought(question) == words
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        ("Can you give me a comprehensive summary of the parser's history?", ["parser", "history"]),
+        ("Please summarize how the gateway has developed over time", ["gateway"]),
+        ("Дай краткую сводку по миграции", ["миграц"]),
+        ("Summarize our conversations", ["summarize", "conversations"]),
+        ("Where does summary.py write the summary?", ["summary", "py", "write"]),
+        ("Give me the time of the deploy", ["give", "time", "deploy"]),
+    ],
+)
+def test_what_asks_for_a_summary_is_not_looked_for(question, words):
+    assert sought(question) == words
+
+
+@pytest.mark.parametrize(
+    ("question", "wanted"),
+    [
+        ("Can you summarize how the cache works?", True),
+        ("What did you recommend for the retries?", True),
+        ("how had ben explained the outage", True),
+        ("Что Бен посоветовал про миграцию?", True),
+        ("Who calls summarize() at a compaction?", False),
+        ("Could you recommend a library?", False),
+        ("When does the answer arrive?", False),
+    ],
+)
+def test_some_questions_want_answers(question, wanted):
+    assert asks_for_answers(question) == wanted
 
 
 @pytest.mark.parametrize(
