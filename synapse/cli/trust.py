@@ -10,9 +10,10 @@ from synapse.access.foreign import Foreign
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options, Usage
 from synapse.cli.frame.show import clean, one_line
+from synapse.errors import NotFound
 from synapse.model import clock
 from synapse.model.records import Record
-from synapse.system import addresses
+from synapse.system import addresses, discovery
 from synapse.system.typed import TYPE_CHECKING, Any
 from synapse.trust import decisions
 from synapse.trust.persons import persons_alone
@@ -31,6 +32,7 @@ def trust_options(parser: Options) -> None:
     add("--revoke", action="store_true", help="take back what was trusted")
     add("--yes", action="store_true", help="trust all of it without a question")
     add("--text", action="store_true", help="accept what was written elsewhere, such as in a clone")
+    add("--place", action="store_true", help="accept that the project's workspace lies elsewhere")
     add(
         "--author",
         action="append",
@@ -44,9 +46,9 @@ def trust(call: Call) -> int:
     args = call.args
     if sum((args.show, args.revoke, args.yes)) > 1:
         raise Usage("give one of --show, --revoke and --yes")
-    if args.text:
-        return trust_text(call)
-    return _trust_wants(call)
+    if args.place:
+        return trust_place(call)
+    return trust_text(call) if args.text else _trust_wants(call)
 
 
 def _trust_wants(call: Call) -> int:
@@ -138,6 +140,26 @@ _MEANING = {
     addresses.NEVER: "one that is never called",
     addresses.MIXED: "in several networks at once, and is never called",
 }
+
+
+# -- a workspace that lies out of its project -----------------------------------------------------
+
+
+def trust_place(call: Call) -> int:
+    """Show where the project's own link or pointer leads, and accept it if the person says so."""
+    if call.args.revoke or call.args.root:
+        raise Usage("--place goes with --show and --yes alone, in the project's folder")
+    way = discovery.find_way_out()
+    if way is None:
+        raise NotFound("no link and no file .synapse of this project leads out of it")
+    shown = one_line(f"{way.name} leads to {way.real}, out of {way.top}")
+    if not call.args.show:
+        persons_alone("accept where a project leads")
+        if not call.args.yes and not _agreed(call, shown, "Accept", "accepted"):
+            return NOT_TRUSTED
+        discovery.accept_way_out(way)
+    call.show({"name": way.name, "leads": way.real, "accepted": not call.args.show}, shown)
+    return 0
 
 
 # -- text that was written elsewhere ---------------------------------------------------------------

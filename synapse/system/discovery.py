@@ -12,6 +12,9 @@ import stat
 from collections.abc import Iterator
 
 from synapse.errors import Conflict, NotFound, StoreError
+from synapse.system import home
+from synapse.system.digest import sha256
+from synapse.system.plain_files import read_file
 from synapse.system.typed import NamedTuple
 
 DEFAULT = "~/shared-memory"
@@ -44,6 +47,15 @@ class Location(NamedTuple):
         }[self.rule]
 
 
+class WayOut(NamedTuple):
+    """A link or a pointer file by its `name`, the workspace to which it leads, and the top of the
+    project, in which that is not."""
+
+    name: str
+    real: str
+    top: str
+
+
 class Route(NamedTuple):
     """The folders of one walk, from the start to its end. `top` is the top of the git work tree,
     None outside of git; `main` is that of the main work tree, where the first is linked to one."""
@@ -74,6 +86,7 @@ def locate(
         return Location(os.path.expanduser(value), "environment", "SYNAPSE_ROOT")
     location, route = _search(_start(start))
     if location is not None:
+        refuse_way_out(location)
         return location
     existing = [path for path in map(_absolute, defaults) if path and is_workspace(path)]
     if existing and route.top is None:
@@ -131,18 +144,58 @@ def is_workspace(path: str) -> bool:
     return False
 
 
-def refuse_link_out(root: str) -> None:
-    """Raise Conflict where a workspace is a link that leads out of the git work tree around it,
-    outside of git out of the folder that it is in: whoever made that project chose the place."""
-    folder, real = os.path.dirname(root), os.path.realpath(root)
-    tree = work_tree(folder)
-    top = os.path.realpath(folder if tree is None else tree.top)
-    if os.path.islink(root) and not f"{real}{os.sep}".startswith(os.path.join(top, "")):
+def refuse_way_out(location: Location) -> None:
+    """Raise Conflict where a project's own link or pointer leads out of it, to a place that its
+    author chose, unless a person accepted that very place.
+    """
+    way = _way_out(location)
+    if way is not None and home.read(_acceptance(way.name)) != os.fsencode(way.real):
+        leads = "names" if location.rule == "pointer" else "is a link, to"
         raise Conflict(
-            f"{root} is a link, to {real}, which is not in {top}: a project's own link out of it is"
-            f" not followed; remove it, or name that place itself with --root",
-            path=root,
+            f"{way.name} {leads} {way.real}, which is not in {way.top}: what leads out of a project"
+            f" is not followed; name that place itself with --root, or accept it with"
+            f" `synapse trust --place`",
+            path=way.name,
         )
+
+
+def refuse_link_out(root: str) -> None:
+    """Raise Conflict where a workspace that is to be made is a link out of its project."""
+    refuse_way_out(Location(root, "folder", os.path.dirname(root)))
+
+
+def find_way_out(start: str | os.PathLike[str] | None = None) -> WayOut | None:
+    """Return how the project around a folder leads to a workspace elsewhere, accepted or not."""
+    location, _ = _search(_start(start))
+    return None if location is None else _way_out(location)
+
+
+def accept_way_out(way: WayOut) -> None:
+    """Note that a person accepts that this name leads there, and nowhere else."""
+    home.write(_acceptance(way.name), os.fsencode(way.real))
+
+
+def _way_out(location: Location) -> WayOut | None:
+    """Return how a link or a pointer leads out of its project: out of the git work tree around it,
+    outside of git out of the folder that it is in. What lies in the person's home folder itself is
+    no project's.
+    """
+    name = location.source if location.rule == "pointer" else location.root
+    folder, real = os.path.dirname(name), os.path.realpath(location.root)
+    is_link = location.rule == "folder" and os.path.islink(name)
+    if folder == _absolute("~") or not (is_link or location.rule == "pointer"):
+        return None
+    tree = work_tree(folder)
+    tops = (folder,) if tree is None else (tree.top, tree.main)
+    if any(f"{real}{os.sep}".startswith(f"{os.path.realpath(top)}{os.sep}") for top in tops):
+        return None
+    return WayOut(name, real, tops[0])
+
+
+def _acceptance(name: str) -> str:
+    folder, base = os.path.split(name)
+    path = os.path.join(os.path.realpath(folder), base)
+    return f"places/{sha256(os.fsencode(path))[:32]}"
 
 
 def advice(root: str) -> str:
@@ -248,9 +301,7 @@ def _target(pointer: str) -> str:
     wrote it meant one."""
     rule = "write one line, the path of the workspace, seen from the folder of the file"
     try:
-        fd = os.open(pointer, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(fd, "rb") as file:
-            lines = file.read(_LONGEST + 1).decode().split("\n")
+        lines = read_file(pointer, _LONGEST + 1).decode().split("\n")
     except UnicodeDecodeError:
         raise NotFound(f"{pointer} is not UTF-8: {rule}", id=pointer) from None
     except OSError as error:

@@ -91,10 +91,7 @@ def _target(
 def _workspace(named: str | None, start: str) -> str | None:
     """Return the workspace of a folder, None where one is to be made."""
     try:
-        location = discovery.locate(named, start=start)
-        if location.rule == "folder":
-            discovery.refuse_link_out(location.root)
-        root = os.path.realpath(location.root)
+        root = os.path.realpath(discovery.locate(named, start=start).root)
     except NotFound:
         if discovery.of_project(start) is None:
             return None

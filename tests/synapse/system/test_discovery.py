@@ -7,8 +7,8 @@ import sys
 import pytest
 
 import synapse
-from synapse.errors import NotFound, StoreError
-from synapse.system.discovery import POINTER, is_workspace, locate
+from synapse.errors import Conflict, NotFound, StoreError
+from synapse.system.discovery import POINTER, accept_way_out, find_way_out, is_workspace, locate
 from tests.git import git
 
 
@@ -212,8 +212,8 @@ def test_what_anybody_may_have_put_above_is_passed_over(tmp_path):
 
 
 def test_a_pointer_file_names_it(repo, home, tmp_path):
-    root = workspace(tmp_path / "elsewhere/team memory")
-    (repo / POINTER).write_text("../../elsewhere/team memory\n")
+    root = workspace(repo / "elsewhere/team memory")
+    (repo / POINTER).write_text("elsewhere/team memory\n")
     assert found(folder(repo / "src")) == (str(root), "pointer")
     workspace(repo / "shared-memory")
     assert found(repo)[1] == "pointer", "what somebody wrote goes before what happens to be there"
@@ -221,7 +221,11 @@ def test_a_pointer_file_names_it(repo, home, tmp_path):
     assert found(repo)[0] == str(root)
     mine = workspace(home / "mine")
     (repo / POINTER).write_text("~/mine\n")
+    with pytest.raises(Conflict, match=f"names {mine}, which is not in {repo}"):
+        found(repo)
+    accept_way_out(find_way_out(repo / "src"))
     assert found(repo)[0] == str(mine)
+    assert find_way_out(repo).real == str(mine)
 
 
 @pytest.mark.parametrize(
@@ -249,10 +253,10 @@ def test_a_broken_pointer_is_never_passed_over(repo, raw, told):
 
 def test_a_pointer_to_nothing_and_one_that_is_a_pipe(repo):
     (repo / POINTER).symlink_to("gone")
-    assert "No such file" in missing(repo)
+    assert "which is not followed" in missing(repo)
     (repo / POINTER).unlink()
     os.mkfifo(repo / POINTER)
-    assert "names no workspace" in missing(repo)
+    assert "it is a named pipe" in missing(repo)
     (repo / POINTER).unlink()
     folder(repo / POINTER)
     assert "cannot be read" not in missing(repo), "a folder of that name is somebody else's"
