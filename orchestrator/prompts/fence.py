@@ -15,7 +15,7 @@ from synapse.system.digest import blake2b
 from synapse.system.plain_files import read_file
 from synapse.system.quoting import escaped, prefixed
 
-BYTES = 12  # 96 bits: nobody guesses that
+BYTES = 6  # who guesses it gets nothing: a text that holds it makes another one drawn
 SECRET_BYTES = 32
 
 

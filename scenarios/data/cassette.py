@@ -27,7 +27,7 @@ FORMAT = "brain-suite/cassette-v1"
 MODES = ("replay", "once", "new", "all")
 _ASIDE = (
     ("TIME", re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")),
-    ("FENCE", re.compile(r"(?<=memory-)[0-9a-f]{24}")),
+    ("FENCE", re.compile(r"(?<=memory-)[0-9a-f]{12,24}")),
     ("ENTRY", re.compile(r"\bsyn-\d{4}-\d\d-\d\d-\d{3,}\b")),
     ("PATH", re.compile(r"(?<![\w./])/(?:tmp|home|root|Users|var|private)/[^\s\"'\\]+")),
 )

@@ -89,7 +89,7 @@ def outside(mem, budget):
         shown.update(MARK.findall(prompt.text))
         if (prompt.system, prompt.task) != (clean[agent.id].system, clean[agent.id].task):
             wrong.append(("another prompt", agent.id))
-        tag = re.search(r"<memory-([0-9a-f]{24,})>\n", prompt.memory)
+        tag = re.search(r"<memory-([0-9a-f]{12,})>\n", prompt.memory)
         parts = re.split(rf"</?memory-{tag[1]}>\n", prompt.memory) if tag else []
         if len(parts) != 3:
             wrong.append(("no fence", agent.id))

@@ -83,7 +83,7 @@ def escapes(memory, entries):
     """Everything in the memory part of a prompt that is neither ours nor quoted. Empty: nothing got
     out.
     """
-    opened = re.match(r"## Shared Memory Context\n<memory-([0-9a-f]{24,})>\n", memory)
+    opened = re.match(r"## Shared Memory Context\n<memory-([0-9a-f]{12,})>\n", memory)
     if not opened:
         return ["it does not begin as it should"]
     tag = f"</memory-{opened[1]}>\n"
@@ -321,7 +321,7 @@ def test_none_escapes_in_what_is_said_later():
         }
         for start, text in texts.items():
             assert text.startswith(start)
-            (tag,) = re.findall(r"^<(memory-[0-9a-f]{24}>)$", text, re.M)
+            (tag,) = re.findall(r"^<(memory-[0-9a-f]{12}>)$", text, re.M)
             _, inner, behind = re.split(rf"^</?{tag}\n", text, flags=re.M)
             assert behind in ("", *LATER)
             assert [

@@ -159,9 +159,9 @@ def test_a_budget_below_one_line_is_told(mem):
     fill(mem)
     with pytest.raises(
         OverBudget,
-        match=r"the shortest memory takes \d+ tokens with its frame, and its budget is 50",
+        match=r"the shortest memory takes \d+ tokens with its frame, and its budget is 20",
     ) as caught:
-        made(mem, 50)
+        made(mem, 20)
     needed = caught.value.needed
     assert made(mem, needed)[1].tokens["view"] <= needed
     with pytest.raises(OverBudget):

@@ -176,7 +176,7 @@ def test_the_frame_adds_up_with_any_view():
 def test_the_parts_are_the_specifications():
     prompt = spawn()
     assert re.fullmatch(
-        r"## Shared Memory Context\n<memory-([0-9a-f]{24})>\n(?s:.*)</memory-\1>\n", prompt.memory
+        r"## Shared Memory Context\n<memory-([0-9a-f]{12})>\n(?s:.*)</memory-\1>\n", prompt.memory
     )
     assert prompt.memory.count(TYPICAL) == 1
     assert prompt.task.startswith("## Your Task\nFix the navigation of the landing page.\n")

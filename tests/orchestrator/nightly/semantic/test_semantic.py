@@ -153,7 +153,7 @@ def test_entries_are_data_behind_a_fence(mem, golden):
 
     consolidate(mem, DATE, ASKED, engine=Scripted(script))
     ((tag, again),) = [
-        re.findall(r"</?memory-([0-9a-f]{24})>\n", each.text) for each in seen[0].messages
+        re.findall(r"</?memory-([0-9a-f]{12})>\n", each.text) for each in seen[0].messages
     ]
     assert tag == again
     golden(
