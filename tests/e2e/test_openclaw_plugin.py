@@ -133,11 +133,11 @@ class Claw:
                 os.killpg(self.gateway.pid, signal.SIGKILL)
         self.server.stop()
 
-    def say(self, text, script):
+    def say(self, text, script, agent="main"):
         """Return the requests of the turn that a message begins."""
         self.script = script
         self.server.journal.clear()
-        words = ["openclaw", "agent", "--agent", "main", "--message", text, "--json"]
+        words = ["openclaw", "agent", "--agent", agent, "--message", text, "--json"]
         nothing = subprocess.DEVNULL
         done = subprocess.run(
             words,
@@ -306,3 +306,35 @@ def test_a_wake_that_no_gateway_takes_is_not_one(claw):
     folder = claw.root / "runs/.plugins/openclaw"
     assert not openclaw.wake(MAIN, "come", str(folder), claw.env)
     assert not list(folder.glob("wakes/*"))
+
+
+def test_each_agent_of_a_gateway_has_the_memory_of_its_own_project(claw):
+    """Two projects in one gateway: what a tool writes or reads is of the folder that its agent
+    works in.
+    """
+    other = claw.work.with_name("mill")
+    other.mkdir()
+    values = claw.configuration()
+    entries = {"main": {"workspace": str(claw.work)}, "miller": {"workspace": str(other)}}
+    values["agents"]["entries"] = entries
+    claw.config.write_text(json.dumps(values) + "\n")
+    with synapse.init(str(other / "shared-memory")) as memory:
+        memory.register(Agent("lead", role="project-lead", read=("*",), write=("*",)))
+        memory.register(Agent("engineer", read=("*",), write=("*",)))
+        memory.as_agent("lead").append("Millstones are cut by hand.", "projects/mill")
+    claw.orchestrator("install", "openclaw", "--user")
+    claw.up()
+    note = {"fact": "Tariffs round half up.", "scope": "agent"}
+    claw.say("note it", steps(("synapse__memory_remember", note)))
+    flour = {"fact": "Flour is sold by the sack.", "scope": "agent"}
+    claw.say("note it", steps(("synapse__memory_remember", flour)), agent="miller")
+    roots = {"shop": str(claw.root), "mill": str(other / "shared-memory")}
+    found = {}
+    for name, root in roots.items():
+        with synapse.open(root) as memory:
+            lead = memory.as_agent("lead")
+            found[name] = {word for word in ("tariffs", "flour") if len(lead.search(word))}
+    assert found == {"shop": {"tariffs"}, "mill": {"flour"}}
+    look = ("synapse__memory_search", {"query": "millstones"})
+    assert "cut by hand" in claw.say("look", steps(look), agent="miller")[-1]
+    assert "cut by hand" not in claw.say("look", steps(look))[-1]

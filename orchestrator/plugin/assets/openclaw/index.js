@@ -1,9 +1,11 @@
 // Synapse's plugin for OpenClaw: tells `bin/hook` of a session's events in our own form, and gives the model
-// what it answers. Whatever goes wrong here is nothing to the gateway: no handler throws, none waits for long.
+// what it answers, and offers the memory's tools: `bin/mcp` has them, one process for each folder that agents work
+// in. Whatever goes wrong here is nothing to the gateway: no handler throws, none waits for long.
 import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import fs from "node:fs";
 import path from "node:path";
+import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
 const HERE = path.dirname(fileURLToPath(import.meta.url));
@@ -13,23 +15,29 @@ const LONGEST = 1 << 20; // characters of an answer, and of a result that is tol
 const KEPT = 20_000; // characters of earlier news that stay in the system prompt
 const SESSIONS = 500; // sessions that are remembered
 const LOOK_EVERY = 1_000; // milliseconds between looks for what is to wake a session
+const CALL_WITHIN = 60_000; // milliseconds for a call of a tool
+const IDLE = 600_000; // milliseconds after its last call that a folder's tools go on running
 
-let settings = { hook: "", folder: HERE, root: "" };
+let settings = { hook: "", mcp: "", folder: HERE, root: "" };
+let tools = [];
 try {
   settings = JSON.parse(fs.readFileSync(path.join(HERE, "settings.json"), "utf8"));
+  tools = JSON.parse(fs.readFileSync(path.join(HERE, "tools.json"), "utf8"));
 } catch {
   // nothing is told, nothing is given
 }
 
 // The gateway loads this file more than once and takes each handler from whichever it likes: what is known of
 // sessions is one for all of the process. `sessions` are by the session's key; `parents` have for a sub-agent's
-// key that of who asked for it, and its label; `pending` what is told beside a call's result, by the call's id.
+// key that of who asked for it, and its label; `pending` what is told beside a call's result, by the call's id;
+// `servers` the processes that run the memory's tools, by the folder whose memory it is.
 const shared = (globalThis[Symbol.for("synapse.openclaw")] ??= {
   sessions: new Map(),
   parents: new Map(),
   pending: new Map(),
+  servers: new Map(),
 });
-const { sessions, parents, pending } = shared;
+const { sessions, parents, pending, servers } = shared;
 
 /** Ask the hook about one event; an empty object where it has nothing to say, in time or at all. */
 function ask(event, within = WITHIN) {
@@ -207,6 +215,76 @@ async function sessionEnded(e, c) {
   await ask(event(session, "end", {}), 1_500); // all sessions share 2 s when the gateway stops
 }
 
+/** The process that runs the memory's tools for a folder, begun at its first call. */
+function serverOf(folder) {
+  if (servers.has(folder)) return servers.get(folder);
+  const child = spawn(settings.mcp, [], { cwd: folder, stdio: ["pipe", "pipe", "ignore"] });
+  const calls = new Map();
+  const end = () => {
+    clearTimeout(server.timer);
+    if (servers.get(folder) === server) servers.delete(folder);
+    for (const call of calls.values()) call.reject(new Error("the memory's tools have stopped: call again"));
+    calls.clear();
+    child.stdin?.end();
+  };
+  const send = (message) => child.stdin.write(JSON.stringify({ jsonrpc: "2.0", ...message }) + "\n");
+  const request = (method, params) =>
+    new Promise((resolve, reject) => {
+      const id = (server.last += 1);
+      const timer = setTimeout(() => calls.get(id)?.reject(new Error("the memory did not answer")), CALL_WITHIN);
+      const done = (settle) => (value) => {
+        clearTimeout(timer);
+        calls.delete(id);
+        settle(value);
+      };
+      calls.set(id, { resolve: done(resolve), reject: done(reject) });
+      send({ id, method, params });
+    });
+  const server = { last: 0, end, timer: undefined };
+  servers.set(folder, server);
+  child.on("error", end);
+  child.on("close", end);
+  child.stdin.on("error", () => {});
+  createInterface({ input: child.stdout }).on("line", (line) => {
+    try {
+      const { id, result, error } = JSON.parse(line);
+      if (error) calls.get(id)?.reject(new Error(error.message));
+      else calls.get(id)?.resolve(result);
+    } catch {
+      // no answer of a server of ours
+    }
+  });
+  for (const part of [child, child.stdin, child.stdout]) part.unref?.(); // a command of one turn ends without it
+  const client = { name: "openclaw", version: "1" };
+  const begin = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: client };
+  const begun = request("initialize", begin).then(() => send({ method: "notifications/initialized" }));
+  server.call = async (params) => {
+    clearTimeout(server.timer);
+    server.timer = setTimeout(end, IDLE);
+    server.timer.unref?.();
+    await begun;
+    return request("tools/call", params);
+  };
+  return server;
+}
+
+/** The memory's tools for an agent: those of the memory of the folder that it works in. */
+function toolsOf(c) {
+  return tools.map(({ name, description, inputSchema }) => ({
+    name: `synapse__${name}`,
+    label: name,
+    description,
+    parameters: inputSchema,
+    async execute(call, args) {
+      const _meta = { threadId: c.sessionKey, callId: call };
+      const folder = c.workspaceDir || process.cwd();
+      const result = await serverOf(folder).call({ name, arguments: args ?? {}, _meta });
+      if (result.isError) throw new Error(textOf(result.content));
+      return { content: result.content, details: {} };
+    },
+  }));
+}
+
 /** Wake the sessions that files ask for. A file stays until a gateway takes it. */
 function wake(api) {
   const folder = path.join(settings.folder, "wakes");
@@ -260,7 +338,11 @@ export default {
       shared.timer = setInterval(() => wake(api), LOOK_EVERY);
       shared.timer.unref?.();
     }));
-    api.on("gateway_stop", safe(async () => clearInterval(shared.timer)));
+    api.on("gateway_stop", safe(async () => {
+      clearInterval(shared.timer);
+      for (const server of servers.values()) server.end();
+    }));
+    api.registerTool(toolsOf, { names: tools.map(({ name }) => `synapse__${name}`) });
     try {
       api.registerAgentToolResultMiddleware(safe(afterCall), { runtimes: ["openclaw", "codex"] });
     } catch (error) {

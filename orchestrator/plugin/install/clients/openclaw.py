@@ -1,25 +1,30 @@
-"""The installation for OpenClaw: a native plugin that the gateway loads from its folder, and the
-memory tools.
+"""The installation for OpenClaw: a native plugin that the gateway loads from its folder. It has the
+memory's tools too, for each agent those of the folder that it works in.
 
 The gateway takes a change of its configuration without a restart. Called by `installer`.
 """
 
 from __future__ import annotations
 
+import json
 import os
 
 from orchestrator.plugin.install import record
 from orchestrator.plugin.install.assets import assets, programs
-from orchestrator.plugin.install.change import Change, Json, Target
+from orchestrator.plugin.install.change import Change, File, Json, Target
 from orchestrator.plugin.install.files import jsonc
 from synapse.errors import Conflict
+from synapse.mcp import listing
+from synapse.mcp.offer import offer
 from synapse.system import discovery
 from synapse.system.findings import Finding
 
 JOB = "synapse-defrag"
 NIGHTLY = "30 2 * * *"
-COMMAND = ("mcp", "servers", "synapse", "command")
-OWN = os.path.join(os.sep, "openclaw", "bin", "mcp")
+MANIFEST = "openclaw.plugin.json"
+PREFIX = "synapse__"  # before the names of tools
+PATHS = ("plugins", "load", "paths")
+OWN = f"{os.sep}openclaw"
 
 
 def plan(target: Target) -> list[Change]:
@@ -27,27 +32,44 @@ def plan(target: Target) -> list[Change]:
     configuration.
     """
     entry = {"enabled": True, "hooks": {"allowConversationAccess": True}}
-    members = {
-        "plugins": {"load": {"paths": [target.folder]}, "entries": {"synapse": entry}},
-        "mcp": {"servers": {"synapse": {"command": target.mcp}}},
-    }
-    return [*programs(target), *assets(target), Json(config(target), members, target.folder)]
+    members = {"plugins": {"load": {"paths": [target.folder]}, "entries": {"synapse": entry}}}
+    return [
+        *programs(target),
+        *map(_with_tools, assets(target)),
+        File(os.path.join(target.folder, "tools.json"), json.dumps(_tools(), indent=2) + "\n"),
+        Json(config(target), members, target.folder),
+    ]
+
+
+def _tools() -> list[dict[str, object]]:
+    """Return the memory's tools as the plugin offers them."""
+    keys = ("name", "description", "inputSchema")
+    return [{key: tool[key] for key in keys} for tool in listing.tools(offer(given=True))]
+
+
+def _with_tools(file: File) -> File:
+    """Return a file of the plugin; its manifest names the tools, or the gateway takes none."""
+    if os.path.basename(file.path) != MANIFEST:
+        return file
+    manifest = json.loads(file.text)
+    manifest["contracts"]["tools"] = [f"{PREFIX}{tool['name']}" for tool in _tools()]
+    return file._replace(text=json.dumps(manifest, indent=2) + "\n")
 
 
 def refuse_other(target: Target) -> None:
     """Raise Conflict where the gateway, which is one for all projects, has another memory."""
     try:
         with open(config(target), encoding="utf-8") as file:
-            node = jsonc.at(jsonc.parse(file.read()), COMMAND)
+            node = jsonc.at(jsonc.parse(file.read()), PATHS)
     except (OSError, ValueError):
         return
-    program = str(node.scalar) if node is not None else ""
-    is_own = program == target.mcp or record.key_of(target) in record.read(target)
-    if is_own or not program.endswith(OWN) or not os.path.exists(program):
+    folders = [str(item.scalar) for _, item in node.items] if node is not None else []
+    others = [folder for folder in folders if folder != target.folder and _is_ours(folder)]
+    if not others or record.key_of(target) in record.read(target):
         return
-    folder = program.removesuffix(OWN)
-    root = folder.removesuffix(os.sep + record.PLUGINS)
-    if root == folder:
+    plugins = os.path.dirname(others[0])
+    root = plugins.removesuffix(os.sep + record.PLUGINS)
+    if root == plugins:
         raise Conflict("your installation with --user is for this project too")
     named = os.path.basename(root) == discovery.FOLDER
     project = os.path.dirname(root) if named else root
@@ -57,6 +79,10 @@ def refuse_other(target: Target) -> None:
         " openclaw --user`: each agent then has the memory of the folder that it works in",
         path=config(target),
     )
+
+
+def _is_ours(folder: str) -> bool:
+    return folder.endswith(OWN) and os.path.exists(os.path.join(folder, "bin", "hook"))
 
 
 def notes(target: Target) -> list[str]:

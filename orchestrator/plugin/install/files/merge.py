@@ -214,8 +214,9 @@ def _unchanged_pieces(
         if isinstance(change, Json):
             root = jsonc.parse(text)
             marks = members.count_marks(root, change.mark)
-            expected = sum(_marks(piece, change.mark) for piece in _of_kind(old, "json"))
-            is_there = members.has_all(root, change.members) and marks == expected
+            recorded = sum(_marks(piece, change.mark) for piece in _of_kind(old, "json"))
+            wanted = members.count_marks(jsonc.parse(jsonc.dumps(change.members)), change.mark)
+            is_there = members.has_all(root, change.members) and marks == recorded == wanted
         elif isinstance(change, Block) and change.style == "toml":
             is_there = change.text in [
                 piece["text"] for piece in _of_kind(old, "block")

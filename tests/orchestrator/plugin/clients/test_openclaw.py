@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -128,10 +129,16 @@ def test_a_plan_has_the_plugin_and_the_memory_tools(tmp_path):
         "package.json",
         "openclaw.plugin.json",
         "settings.json",
+        "tools.json",
     } < names
     merged = next(change for change in changes if isinstance(change, Json))
     assert merged.path == str(tmp_path / ".openclaw/openclaw.json")
     assert merged.members["plugins"]["load"]["paths"] == [target(tmp_path).folder]
+    assert "mcp" not in merged.members, "a server there is one for all projects"
+    files = {os.path.basename(change.path): change.text for change in changes if change != merged}
+    offered = [f"synapse__{tool['name']}" for tool in json.loads(files["tools.json"])]
+    assert json.loads(files["openclaw.plugin.json"])["contracts"]["tools"] == offered
+    assert "synapse__memory_search" in offered
     settings = next(change for change in changes if change.path.endswith("settings.json"))
     assert json.loads(settings.text)["root"] == str(tmp_path / "memory")
     assert len(notes(target(tmp_path))) <= 3
@@ -211,7 +218,8 @@ FRAME = (
 GATEWAY = """
 import plugin from "./index.js";
 const handlers = {};
-plugin.register({ on: (name, handler) => (handlers[name] = handler), registerAgentToolResultMiddleware() {} });
+const on = (name, handler) => (handlers[name] = handler);
+plugin.register({ on, registerAgentToolResultMiddleware() {}, registerTool() {} });
 const context = { sessionKey: "agent:main:subagent:1", sessionId: "1", runId: "1", agentId: "main" };
 await handlers.before_prompt_build({ prompt: process.argv[2] }, context);
 """
@@ -243,3 +251,71 @@ def test_a_sub_agents_task_is_what_stands_below_the_last_heading(tmp_path, promp
     subprocess.run(command, check=True, timeout=60, cwd=tmp_path)
     event = json.loads((tmp_path / "events").read_text())
     assert (event["event"], event["prompt"]) == ("agent-start", task)
+
+
+CALLS = """
+import plugin from "./index.js";
+let toolsOf;
+const registerTool = (factory) => (toolsOf = factory);
+plugin.register({ on() {}, registerAgentToolResultMiddleware() {}, registerTool });
+const { servers } = globalThis[Symbol.for("synapse.openclaw")];
+const answers = [];
+for (const [workspaceDir, sessionKey, name, args] of JSON.parse(process.argv[2])) {
+  const tool = toolsOf({ workspaceDir, sessionKey }).find((each) => each.name === name);
+  if (args === null) servers.get(workspaceDir).end();
+  else answers.push(await tool.execute(`call${answers.length}`, args).then(
+    (result) => result.content[0].text, (error) => `failed: ${error.message}`));
+}
+console.log(JSON.stringify(answers));
+"""
+
+
+def called(place, calls):
+    """Return what tools of an installed plugin answer, each called in a folder and a session."""
+    for change in plan(place._replace(python=sys.executable)):
+        if not isinstance(change, Json):
+            os.makedirs(os.path.dirname(change.path), exist_ok=True)
+            Path(change.path).write_text(change.text)
+            os.chmod(change.path, change.mode)
+    (Path(place.folder) / "calls.mjs").write_text(CALLS)
+    command = ["node", os.path.join(place.folder, "calls.mjs"), json.dumps(calls)]
+    done = subprocess.run(command, check=True, timeout=120, capture_output=True, text=True)
+    return json.loads(done.stdout)
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="OpenClaw runs on Node")
+def test_tools_are_of_the_memory_of_the_folder_that_an_agent_works_in(tmp_path):
+    places = {name: str(tmp_path / name) for name in ("shop", "mill", "nowhere")}
+    for name in ("shop", "mill"):
+        with synapse.init(f"{places[name]}/shared-memory") as memory:
+            memory.register(Agent("lead", role="project-lead", read=("*",), write=("*",)))
+    os.mkdir(places["nowhere"])
+    write, look = "synapse__append", "synapse__memory_search"
+    entry = {"namespace": "projects/x", "body": "Tariffs round half up."}
+    answers = called(
+        target(tmp_path)._replace(root=None, user=True),
+        [
+            (places["shop"], "agent:main:main", write, entry),
+            (places["shop"], "agent:main:main", look, {"query": "tariffs"}),
+            (places["mill"], "agent:miller:main", look, {"query": "tariffs"}),
+            (places["nowhere"], "agent:lost:main", look, {"query": "tariffs"}),
+            (places["shop"], "agent:main:main", look, None),  # its process ends
+            (places["shop"], "agent:main:main", look, {"query": "half up"}),
+        ],
+    )
+    assert "round half up" in answers[1]
+    assert "round half up" not in answers[2]
+    assert answers[3].startswith("failed: Error: no workspace is in")
+    assert "round half up" in answers[4]
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="OpenClaw runs on Node")
+def test_a_sub_agents_tools_write_as_the_sub_agent(memory, tmp_path):
+    told(memory, "start", source="startup")
+    told(memory, "before", tool="sessions_spawn", arguments={"task": "Raise it"}, call="c1")
+    told(memory, "agent-start", agent=CHILD, type="engineer", prompt="Raise it")
+    entry = {"namespace": "projects/x", "body": "The rate is 8."}
+    calls = [(str(tmp_path), key, "synapse__append", entry) for key in (CHILD, MAIN)]
+    called(target(tmp_path), calls)
+    entries = memory.as_agent("cto").read(namespace="projects/x").entries
+    assert {entry.author for entry in entries} == {"engineer", "lead"}

@@ -296,6 +296,14 @@ def after(data: str, edit: Callable[[dict[str, Any]], None]) -> Mapping[str, Any
     return dict(json.loads(out))
 
 
+def test_what_another_version_has_no_longer_goes() -> None:
+    data, pieces = put_in(b'{"mine": 1}\n')
+    fewer = {name: OURS[name] for name in ("hooks",)}
+    later, left = put_in(data, Json("settings.json", fewer, MARK), pieces)
+    assert json.loads(later) == {"mine": 1, **fewer}
+    assert take_out(later, left) == b'{"mine": 1}\n'
+
+
 def test_a_hook_added_beside_ours_stays() -> None:
     mine = {"hooks": [{"type": "command", "command": "mine"}]}
     left = after("{}", lambda value: value["hooks"]["Stop"].append(mine))
