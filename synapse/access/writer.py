@@ -12,7 +12,7 @@ from collections.abc import Collection
 
 from synapse.errors import Conflict, Forbidden, InvalidEntry
 from synapse.model.entry import SEALED, Entry
-from synapse.model.records import Guard, Record, act_of, all_of, entry_of, fence, unchanged
+from synapse.model.records import KEYED, Guard, Record, act_of, all_of, entry_of, fence
 from synapse.store import Store
 from synapse.system.typed import Any
 from synapse.trust import lineage
@@ -47,11 +47,9 @@ class Writer:
             self._refuse_limited(record)
         if self.run and record.entry is not None:
             record = record._replace(fields={**record.fields, "run": self.run})
-        if record.entry is not None:
-            record, unless = self._closed(record, record.entry, unless)
         try:
             guard = unless if self.fence is None else all_of(self.fence, unless)
-            stored = self.store.commit.append(record, once=once, unless=guard)
+            stored = self._commit(record, once, guard)
         except Conflict as error:
             if self.fence is None or error.details.get("key") != self.fence.key:
                 raise
@@ -60,15 +58,30 @@ class Writer:
             _demand_same(stored, record, once)
         return stored
 
-    def _closed(
-        self, record: Record, entry: Entry, unless: Guard | None
-    ) -> tuple[Record, Guard | None]:
+    def _commit(self, record: Record, once: str | None, guard: Guard | None) -> Record:
+        """Commit a record. An entry is sealed and signed before, once more where a key came or went
+        meanwhile.
+        """
+        commit = self.store.commit
+        if record.entry is None:
+            return commit.append(record, once=once, unless=guard)
+        try:
+            closed, keys = self._closed(record, record.entry)
+            return commit.append(closed, once=once, unless=guard, keys=keys)
+        except Conflict as error:
+            if error.details.get("key") != KEYED:
+                raise
+        with self.store.snapshot():  # with the keys that there are now
+            closed, keys = self._closed(record, record.entry)
+        return commit.append(closed, once=once, unless=guard, keys=keys)
+
+    def _closed(self, record: Record, entry: Entry) -> tuple[Record, int]:
         """Return a record with its entry sealed and signed, as its scope and its author's keys ask
-        for, and the guard under which it may go in: no key came or went meanwhile.
+        for, and the last record of a key that was there.
         """
         keys, sealed = self.store.agents.keys, entry.scope in SEALED
         if not sealed and (keys is None or entry.author not in keys):
-            return record, unless
+            return record, 0 if keys is None else keys.last
         from synapse.privacy.records import safe
         from synapse.trust.keyring import signed_key
 
@@ -84,8 +97,7 @@ class Writer:
         entry = ring.closed(entry, self.store.clock(), agents)
         if entry.author in ring.keys and record.key is None:
             record = record._replace(key=signed_key(entry))
-        guard = all_of(unchanged("keys", last), unless)
-        return record._replace(entry=entry), guard
+        return record._replace(entry=entry), last
 
     def act(self, kind: str, **fields: object) -> Record:
         """Commit an act that is no entry."""

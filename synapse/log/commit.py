@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
-from synapse.errors import NoKey, NotFound
+from synapse.errors import Conflict, NoKey, NotFound
 from synapse.log.files import FilesLog
 from synapse.log.taken_ids import TakenIds, claim, is_taken
 from synapse.model import clock, kinds
 from synapse.model.agents import Agent
 from synapse.model.entry import SEALED, Entry, is_id, mint, minted
 from synapse.model.placement import Keeper, Tail
-from synapse.model.records import Guard, Record, act_of, all_of, demand, fields_of
+from synapse.model.records import KEYED, Guard, Record, act_of, all_of, demand, fields_of
 from synapse.model.settings import Settings
 from synapse.privacy.records import safe, safe_agent
 from synapse.system.typed import TYPE_CHECKING, Any
@@ -41,18 +41,26 @@ class Commit(Keeper):
         self.index = index
         self.taken = TakenIds(log)
         self.followers: list[Follow] = []
+        self.last_key = 0  # the last record of a key that was there when this last heard of any
 
     def subscribe(self, follow: Follow) -> None:
         """Call this with the records of each commit, when they are safe."""
         self.followers.append(follow)
 
     def append(
-        self, record: Record, *, once: str | None = None, unless: Guard | None = None
+        self,
+        record: Record,
+        *,
+        once: str | None = None,
+        unless: Guard | None = None,
+        keys: int | None = None,
     ) -> Record:
-        """Commit one record and return it as stored: see `Log`."""
+        """Commit one record and return it as stored: see `Log`. `keys` is the last record of a key
+        that its writer knew: Conflict where there is a later one.
+        """
         if once != record.once:
             record = record._replace(once=once)
-        return self._append([record], unless)[0]
+        return self._append([record], unless, keys)[0]
 
     def append_all(
         self, batch: Mapping[str, Record], *, unless: Guard | None = None
@@ -132,6 +140,11 @@ class Commit(Keeper):
                 " appended"
             )
 
+    def hear(self) -> None:
+        """Take in the keys that came or went: what is written next is decided by them."""
+        self.index.catch_up()
+        self.last_key = max((record.seq for record in self.index.keyed(KEYED)), default=0)
+
     def minted(self, day: str) -> int:
         """Return the highest number that an id of the day has."""
         self.index.catch_up()
@@ -139,13 +152,15 @@ class Commit(Keeper):
 
     # -- below -------------------------------------------------------------------------------------
 
-    def _append(self, records: Sequence[Record], unless: Guard | None) -> list[Record]:
+    def _append(
+        self, records: Sequence[Record], unless: Guard | None, keys: int | None = None
+    ) -> list[Record]:
         settings = self.settings()
         records = [safe(record, settings) for record in records]
         if any(record.entry is not None for record in records):
             # Under the journal's lock all others would wait for a first import.
             from synapse.formats import codec as codec
-        place = Decision(self, unless).place
+        place = Decision(self, unless, keys).place
         # A damaged index is found before a line is written.
         results = self.index.twice(partial(self.log.write, records, place, self))
         written = [record for record, new in results if new]
@@ -161,9 +176,10 @@ class Decision:
     its records.
     """
 
-    def __init__(self, commit: Commit, unless: Guard | None) -> None:
+    def __init__(self, commit: Commit, unless: Guard | None, keys: int | None) -> None:
         self.commit = commit
         self.unless = unless
+        self.keys = keys
         self.names: set[str] = set()  # what these records are called
         self.caught_up = False
 
@@ -181,6 +197,10 @@ class Decision:
             if first is not None:
                 return self.commit.log.at(first)
             demand(self.unless, self.index.keyed)
+        if self.keys is not None and self.keys < self.commit.last_key:
+            raise Conflict(
+                "the key of an agent came or went meanwhile: nothing was written", key=KEYED
+            )
         if record.entry is not None:
             return self._place_entry(record, tail, at)
         return record

@@ -32,6 +32,7 @@ SEGMENT_BYTES = 64 << 20
 # What ends a torn line. Without the sign, a line that lacks only its newline would read as whole.
 _TORN = b"~\n"
 _NEWS = 1 << 20  # bytes of other writers' lines that are read at once
+_RULE = b'"kind":"key"'  # in a line by which others may not write as before
 
 
 def _unchanged(record: Record, tail: Tail, at: int) -> Record:
@@ -68,6 +69,7 @@ class Journal(JournalReader):
         self.tail: Tail | None = None
         self.checked = -1
         self.gives_up = False  # whether a line that was changed may be sealed
+        self.ruled = True  # whether keys may have come or gone since the keeper was told
 
     def append(
         self, records: Iterable[Record], place: Place = _unchanged, keeper: Keeper = NOBODY
@@ -135,6 +137,9 @@ class Journal(JournalReader):
                 raise ReadOnly(FOREIGN_WORKSPACE, path=self.directory)
             keeper.check()
             tail = self._current(keeper)
+        if self.ruled:
+            keeper.hear()
+            self.ruled = False
         at = stamp(self.clock(), tail.at)
         # a new one; or an old one, where a clock was ahead
         if (now := day(at)) != tail.day:
@@ -168,6 +173,7 @@ class Journal(JournalReader):
                 self.accepted.forget()  # it may have been the first line
             raise unwritten(error) from error
         self.tail = following
+        self.ruled = self.ruled or _RULE in raw
         return placed, True
 
     def _void(self, records: Iterable[Record], keeper: Keeper) -> None:
@@ -197,8 +203,10 @@ class Journal(JournalReader):
                     self._forget()
                     continue
                 if size > tail.end:
+                    self.ruled = self.ruled or _RULE in raw
                     tail = _last_of(raw, tail, size)
             if tail is None or tail.end != size or size == 0:
+                self.ruled = True
                 tail = self._find_tail(fd, size, self.segment)
             self.tail = tail
             # A segment is named by its first record, so the one that follows this tail has exactly

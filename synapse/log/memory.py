@@ -34,6 +34,7 @@ class MemoryLog:
         self.declared_settings = settings or Settings()
         self.lock = RLock()
         self.tail = NOTHING
+        self.ruled = True  # whether keys may have come or gone since the keeper was told
 
     def demand_writable(self) -> None:
         """Return: whoever has it may write."""
@@ -53,6 +54,9 @@ class MemoryLog:
         return results
 
     def _write(self, record: Record, place: Place, keeper: Keeper) -> tuple[Record, bool]:
+        if self.ruled:
+            keeper.hear()
+            self.ruled = False
         at = clock.stamp(self.clock(), self.tail.at)
         tail = self.tail
         if (now := clock.day(at)) != tail.day:  # a new one; or an old one: a clock was ahead
@@ -69,6 +73,7 @@ class MemoryLog:
         count = ids_minted(self.tail, day, placed.id)
         self.tail = self.tail._replace(seq=placed.seq, at=at, day=day, n=count)
         self.records.append(placed)
+        self.ruled = self.ruled or placed.kind == "key"
         return placed
 
     def sync(self) -> None:

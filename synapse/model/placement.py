@@ -35,6 +35,9 @@ class Keeper:
     def check(self) -> None:
         """Look at the journal before a line follows one that this process does not know."""
 
+    def hear(self) -> None:
+        """Take in the keys of agents that came or went since this was last called."""
+
     def minted(self, day: str) -> int:
         """Return the highest number that an id of the day has."""
         return 0

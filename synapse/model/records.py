@@ -66,6 +66,7 @@ KINDS = frozenset(
 )
 
 
+KEYED = "keys"  # what the guards of the records of keys go by
 MALFORMED = "malformed"
 FOREIGN = "foreign"  # in the place of a record that was written elsewhere and not accepted
 MECHANICAL = frozenset(("seal", "merged", "void"))  # they say nothing of their own

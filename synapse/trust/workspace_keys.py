@@ -10,7 +10,7 @@ from synapse.errors import Conflict, InvalidEntry, NoKey
 from synapse.model import clock
 from synapse.model.agents import OPERATOR
 from synapse.model.keys import WORKSPACE, Keys
-from synapse.model.records import Record, unchanged
+from synapse.model.records import KEYED, Record, unchanged
 from synapse.system.typed import TYPE_CHECKING, NamedTuple
 from synapse.trust import keyring
 from synapse.trust.persons import persons_alone
@@ -39,9 +39,6 @@ if TYPE_CHECKING:
         def keyring(self) -> keyring.Keyring: ...
         def snapshot(self) -> Reading: ...
         def refresh(self) -> None: ...
-
-
-KEYED = "keys"  # what the guards of these records go by
 
 
 class KeyState(NamedTuple):

@@ -149,3 +149,40 @@ def test_a_record_by_an_agent_is_no_key(memory):
     fields = {"how": "new", "key": crypto.public_fields(key.public)}
     memory.store.commit.append(Record.new("key", "eng-b", fields))
     assert WorkspaceKeys(memory.store).list() == []
+
+
+@pytest.mark.parametrize("lines", [0, 3, 400])
+def test_a_writer_that_reads_nothing_hears_of_keys(files, lines):
+    """Others made, rotated or revoked a key, and wrote more than is looked through at once."""
+    writer = files.as_agent("eng-a")
+    files.register(Agent("eng-b", write=["*"]))
+    writer.append("before there is a key", "status/x")
+
+    def elsewhere(act):
+        with synapse.open(files.store.root) as other:
+            act(WorkspaceKeys(other.store))
+            for n in range(lines):
+                other.as_agent("eng-b").append(f"{n} " + "x" * 3_000, "status/x")
+
+    elsewhere(lambda keys: keys.new("eng-a"))
+    assert writer.append("signed", "status/x").signature
+    elsewhere(lambda keys: keys.rotate("eng-a"))
+    assert writer.append("signed anew", "status/x").signature
+    elsewhere(lambda keys: keys.revoke("eng-a"))
+    for _ in range(2):
+        with pytest.raises(NoKey, match="eng-a's key was revoked"):
+            writer.append("nobody vouches for it", "status/x")
+    assert files.verify().ok
+
+
+def test_a_key_that_comes_between_an_entry_and_its_line(memory, monkeypatch):
+    writer, append = memory.as_agent("eng-a"), memory.store.commit.append
+
+    def late(record, **named):
+        if record.entry is not None and not record.entry.signature:
+            WorkspaceKeys(memory.store).new("eng-a")
+        return append(record, **named)
+
+    monkeypatch.setattr(memory.store.commit, "append", late)
+    assert writer.append("signed in the end", "status/x").signature
+    assert memory.verify().ok
