@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 
-from synapse.errors import StoreBusy, StoreCorrupt, StoreError
+from synapse.errors import NewerProtocol, StoreBusy, StoreCorrupt, StoreError
 from synapse.index.database import Act, Database
 from synapse.system.lock import Lock
 from synapse.system.typed import TYPE_CHECKING, Any, T
@@ -65,7 +65,7 @@ class Readable:
             if words:
                 self.within(READERS_WAIT, self.fill_words)
         except StoreError as error:
-            if self.lock is None:
+            if self.lock is None or isinstance(error, NewerProtocol):
                 raise
             self._tell(f"{self.held_by or error}; answered from the journal, in memory")
             return self._copy(words)

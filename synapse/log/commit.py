@@ -17,7 +17,16 @@ from synapse.model import clock, kinds
 from synapse.model.agents import Agent
 from synapse.model.entry import SEALED, Entry, is_id, mint, minted
 from synapse.model.placement import Keeper, Tail
-from synapse.model.records import KEYED, Guard, Record, act_of, all_of, demand, fields_of
+from synapse.model.records import (
+    KEYED,
+    Guard,
+    Record,
+    act_of,
+    all_of,
+    demand,
+    fields_of,
+    with_features,
+)
 from synapse.model.settings import Settings
 from synapse.privacy.records import safe, safe_agent
 from synapse.system.typed import TYPE_CHECKING, Any
@@ -156,7 +165,7 @@ class Commit(Keeper):
         self, records: Sequence[Record], unless: Guard | None, keys: int | None = None
     ) -> list[Record]:
         settings = self.settings()
-        records = [safe(record, settings) for record in records]
+        records = [with_features(safe(record, settings)) for record in records]
         if any(record.entry is not None for record in records):
             # Under the journal's lock all others would wait for a first import.
             from synapse.formats import codec as codec

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator
 
-from synapse.errors import NotFound, StoreBusy, StoreError
+from synapse.errors import NotFound, StoreBusy, StoreError, SynapseError
 from synapse.log import progress, settle
 from synapse.log.accepted import Accepted
 from synapse.log.adopt import Scanner
@@ -20,6 +20,7 @@ from synapse.model import clock
 from synapse.model.agents import Agent
 from synapse.model.placement import Keeper, Place
 from synapse.model.records import Lost, Record
+from synapse.model.settings import PROTOCOL
 from synapse.system import plain_files
 from synapse.system.digest import sha256
 from synapse.system.typed import TYPE_CHECKING
@@ -168,6 +169,22 @@ class FilesLog(OperatorFiles):
                 f"{error.filename or path} could not be written: {error.strerror}"
             ) from error
         return sha256(raw)
+
+    def raise_protocol(self) -> bool:
+        """Have software refuse the workspace that knows protocol 1 alone, and return whether that
+        is new. A synapse.yaml that says nothing of it, or is not to be written, stays.
+        """
+        path = "synapse.yaml"
+        try:
+            raw = self.declared_raw(path)
+            newer = (b"\n" + raw).replace(b"\nprotocol: 1\n", b"\nprotocol: %d\n" % PROTOCOL, 1)[1:]
+            if newer == raw:
+                return False
+            self.accepted.note_file(path, newer)
+            self.mirror.place(path, newer, replace=True, synced=True)
+        except (OSError, SynapseError):
+            return False
+        return True
 
     @property
     def lags(self) -> bool:

@@ -38,7 +38,7 @@ class OperatorFiles:
             ]
         except (OSError, ValueError):
             return
-        if lines and lines[0].partition(":")[2].strip() != str(PROTOCOL):
+        if lines and lines[0].partition(":")[2].strip() not in ("1", str(PROTOCOL)):
             from synapse.formats import declared
 
             declared.read_protocol("".join(f"{line}\n" for line in lines[:1]), "synapse.yaml")

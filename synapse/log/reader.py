@@ -24,7 +24,7 @@ from synapse.log.disk import (
     whole_lines,
 )
 from synapse.model.placement import GENESIS, NOTHING, Tail
-from synapse.model.records import Record, foreign
+from synapse.model.records import Record, demand_known, foreign
 from synapse.system.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -238,12 +238,16 @@ class JournalReader:
 
     def _counted(self, raw: bytes, record: Record, texts: bool = False) -> Record:
         """Return the record of a line, or what is told of one that is foreign. `texts`: nobody has
-        looked yet whether its text is what its line says.
+        looked yet whether its text is what its line says. NewerProtocol where it needs what this
+        software does not know.
         """
-        if self.accepted is None:
-            return record
-        counts = self.accepted.takes(raw, record) and (not texts or has_text(record, raw))
-        return record if counts else foreign(record)
+        if self.accepted is not None:
+            counts = self.accepted.takes(raw, record) and (not texts or has_text(record, raw))
+            if not counts:
+                return foreign(record)
+        if "features" in record.fields:
+            demand_known(record.fields["features"])
+        return record
 
     def raw_lines(self) -> Iterator[bytes]:
         """Yield every line of every file, whosever it is."""

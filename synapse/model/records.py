@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Mapping
 from operator import itemgetter
 
-from synapse.errors import Conflict
+from synapse.errors import Conflict, NewerProtocol
 from synapse.model.entry import Entry, expiry
 from synapse.model.entry_fields import BY_NAME, LISTS
 from synapse.model.kinds import frozen
@@ -66,6 +66,16 @@ KINDS = frozenset(
 )
 
 
+# What software has to know to read these, on pain of showing what is hidden, believing what is
+# unsigned, or taking a redacted line for a damaged one. A record says it in its field `features`.
+FEATURES = {
+    "key": "keys",
+    "share": "keys",
+    "taint": "taint",
+    "untaint": "taint",
+    "redact": "redaction",
+}
+_KNOWN = frozenset(FEATURES.values())
 KEYED = "keys"  # what the guards of the records of keys go by
 MALFORMED = "malformed"
 FOREIGN = "foreign"  # in the place of a record that was written elsewhere and not accepted
@@ -243,6 +253,24 @@ def unchanged(key: str, since: int) -> Guard:
         return all(record.seq <= since for record in records)
 
     return Guard(key, f"unchanged({since})", holds)
+
+
+def with_features(record: Record) -> Record:
+    """Return a record that names the feature which its readers have to know."""
+    feature = FEATURES.get(record.kind)
+    if feature is None:
+        return record
+    return record._replace(fields={**record.fields, "features": [feature]})
+
+
+def demand_known(features: Iterable[str]) -> None:
+    """Raise NewerProtocol where a record needs a feature that this software does not know."""
+    if unknown := sorted({*features} - _KNOWN):
+        raise NewerProtocol(
+            f"this workspace needs {', '.join(unknown)}, which this version does not know:"
+            " upgrade synapse-orchestrator to open it; nothing was changed",
+            features=unknown,
+        )
 
 
 def act_of(kind: str, by: str, fields: Mapping[str, object]) -> tuple[Record, Guard | None]:

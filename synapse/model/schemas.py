@@ -154,6 +154,7 @@ _EVERY: dict[str, Form] = {
     **dict.fromkeys("entry run state status how reason night phase intent".split(), _word),
     **dict.fromkeys("project parent root holder subject trust".split(), _word),
     **dict.fromkeys(("agent",), _text),
+    "features": _texts,
     "origin": _origin,
     "was": _was,
     "holds": _holds,

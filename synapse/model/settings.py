@@ -10,7 +10,9 @@ from synapse.model import namespace as ns
 from synapse.model.entry import parse_ttl
 from synapse.system.typed import NamedTuple
 
-PROTOCOL = 1
+PROTOCOL = 2  # the newest that is known here
+# what a workspace begins with: no record in it needs a feature that came later
+FIRST = 1
 REPUTATION = ("report", "on", "off")
 PERSONAL = ("mask", "refuse", "off")
 SIZES = {
@@ -50,7 +52,7 @@ class Semantic(NamedTuple):
 class Settings(NamedTuple):
     """The keys of synapse.yaml as values; unknown keys are kept for whoever knows them."""
 
-    protocol: int = PROTOCOL
+    protocol: int = FIRST
     name: str = "shared-memory"
     ttl: tuple[tuple[str, str], ...] = ()
     flat: bool = False

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import os
 from _thread import allocate_lock
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from synapse.errors import InvalidEntry, StoreError, SynapseError
 from synapse.index.index import Index
@@ -15,7 +15,7 @@ from synapse.log.commit import Commit, agent_record
 from synapse.log.files import FilesLog
 from synapse.model.agents import OPERATOR, settled
 from synapse.model.namespace import is_component
-from synapse.model.records import Record
+from synapse.model.records import FEATURES, Record
 from synapse.model.settings import Semantic, Settings
 from synapse.system.digest import sha256
 from synapse.system.typed import TYPE_CHECKING
@@ -49,6 +49,13 @@ class OperatorFiles:
         self._complaints: dict[str, list[str]] | None = None
         if not isinstance(log, FilesLog):
             self.declared_settings, self._complaints = log.settings(), {}
+        commit.subscribe(self._raise_protocol)
+
+    def _raise_protocol(self, records: Sequence[Record]) -> None:
+        """Have older software refuse the workspace, once it would misread what was written."""
+        needed = any(record.kind in FEATURES for record in records)
+        if needed and self.log is not None and self.log.raise_protocol():
+            self.sign("synapse.yaml")
 
     def notice(self) -> None:
         """Journal what changed in the operator's files since they were last read."""
@@ -186,7 +193,8 @@ class OperatorFiles:
         settings, strays = self.log.read_settings(was)
         self.declare(settings)
         self._complain(strays)
-        if was is not None and was != settings:
+        # what software may open it is no setting of anybody's
+        if was is not None and was._replace(protocol=settings.protocol) != settings:
             fields = {"settings": settings._asdict(), "was": was._asdict(), "how": "edited"}
             self.commit.append(
                 Record.new("settings", OPERATOR, fields), once=f"settings:{signature}"

@@ -171,7 +171,7 @@ def test_new_settings_count_at_once(mem, root):
 
 
 def test_settings_of_a_newer_version_stop_everything(mem, root):
-    edit(root, "synapse.yaml", "protocol: 2\n")
+    edit(root, "synapse.yaml", "protocol: 9\n")
     with pytest.raises(synapse.NewerProtocol, match="upgrade"):
         mem.store.refresh(whole=True)
 

@@ -36,7 +36,7 @@ def test_version(run):
     done = run("--version")
     assert done.code == 0
     assert done.out.startswith("synapse ")
-    assert "protocol 1" in done.out
+    assert "protocol 2" in done.out
 
 
 @pytest.mark.parametrize(

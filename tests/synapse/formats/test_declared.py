@@ -247,8 +247,8 @@ def test_the_settings_of_nothing_are_the_defaults():
 
 
 def test_a_newer_protocol_is_refused_with_advice():
-    with pytest.raises(NewerProtocol, match=r"synapse.yaml: protocol 2 is newer than 1.*upgrade"):
-        declared.parse_settings("protocol: 2\nwhatever: [\n  it, says]\n", "synapse.yaml")
+    with pytest.raises(NewerProtocol, match=r"synapse.yaml: protocol 9 is newer than 2.*upgrade"):
+        declared.parse_settings("protocol: 9\nwhatever: [\n  it, says]\n", "synapse.yaml")
 
 
 @pytest.mark.parametrize(
