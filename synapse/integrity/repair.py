@@ -163,19 +163,18 @@ def _repair_lines(store: Store, log: FilesLog, source: str | None, give_up: bool
     floor = -1
     # from the end: places stay
     for stretch, raw, how in reversed(_findings(log, source)):
-        first, last = stretch.seqs.start, stretch.seqs.stop - 1
         if raw is not None and put_back(log.root, log.journal, stretch, raw):
             notes.append(f"{stretch.where}: put back, {how}")
         elif not give_up:
             notes.append(f"{stretch.where}: {_CANNOT}")
             continue
         elif stretch.following:
-            given_up.append([first, last, sha256(stretch.raw)])
+            given_up.append(stretch.given_up)
             notes.append(f"{stretch.where}: given up")
         else:
             log.journal.give_up_last(store.commit)
             notes.append(f"{stretch.where}: given up")
-        floor = first - 1
+        floor = stretch.seqs.start - 1
     if floor >= 0:
         store.index.restored(floor)
         store.refresh()

@@ -55,6 +55,11 @@ class Stretch(NamedTuple):
     following: bytes
 
     @property
+    def given_up(self) -> list[object]:
+        """Return what the record says of it that gives it up."""
+        return [self.seqs.start, self.seqs.stop - 1, sha256(self.raw)]
+
+    @property
     def where(self) -> str:
         if not self.seqs:
             return f"between the records {self.seqs.start - 1} and {self.seqs.start}"
@@ -111,14 +116,16 @@ def has_text(record: Record, raw: bytes = b"") -> bool:
     return sha256(record.text.encode("utf-8", "surrogatepass")) == record.sha
 
 
-def stretches(lines: Iterable[tuple[bytes, Place]]) -> Iterator[Stretch]:
-    """Yield what is damaged of the lines of a whole journal, each from the end of the last line
-    that is what was written to the begin of the next that is. A torn end is none.
+def stretches(
+    lines: Iterable[tuple[bytes, Place]], seq: int = 0, chain: str = GENESIS
+) -> Iterator[Stretch]:
+    """Yield what is damaged of the lines after the record `seq`, which left this chain (empty where
+    that is not known), each from the end of the last line that is what was written to the begin of
+    the next that is. A torn end is none.
     """
-    chain, seq = GENESIS, 0
     waiting: list[Step] = []
     lost: list[int] = []
-    for step in walk(lines, 0, GENESIS):
+    for step in walk(lines, seq, chain):
         lost.extend(step.lost)
         if step.record is None or step.record.seq <= seq:
             waiting.append(step)

@@ -142,6 +142,16 @@ def whole_lines(fd: int, offset: int) -> Iterator[bytes]:
             yield line + b"\n"
 
 
+def has_zeros(fd: int) -> bool:
+    """Return whether a byte of the file is zero, as in a sector that was never written."""
+    offset = 0
+    while block := os.pread(fd, 1 << 20, offset):
+        if b"\0" in block:
+            return True
+        offset += len(block)
+    return False
+
+
 def open_segment(path: str, readonly: bool) -> int | None:
     """Open a file of the journal, made where it is not there, to append to it; or, where nothing
     may be written, to read it. None is one that is not there then.

@@ -15,6 +15,7 @@ from synapse.errors import StoreCorrupt
 from synapse.log.chain import chain_of, decode, decode_head, is_whole, seq_of, tail_of
 from synapse.log.damage import Stretch, has_text, stretches, walk
 from synapse.log.disk import (
+    has_zeros,
     last_line,
     line_before,
     line_from,
@@ -143,6 +144,15 @@ class JournalReader:
         if self.view is not None:
             return []
         return list(stretches(self._lines(*readable(lambda: self._locate(0)))))
+
+    def last_stretches(self) -> list[Stretch]:
+        """Return what is damaged of the last segment, where a byte in it is zero: those before were
+        on the disk when it was begun, and no line has such a byte.
+        """
+        start = (self._list() or [1])[-1]
+        if self.view is not None or not has_zeros(self._fd(start)):
+            return []
+        return list(stretches(self._lines(start, 0), start - 1, "" if start > 1 else GENESIS))
 
     def _holds(self, seq: int, chain: str) -> bool:
         """`holds` for a proof that was made, or is asked for, where there are two histories."""

@@ -95,6 +95,10 @@ class Recorder:
         self.modes[self.count] = stat.S_IMODE(status.st_mode)
         return self.count
 
+    def _forget(self, status):
+        """Something new that is not recorded may have the inode of what was, and is gone."""
+        self.numbers.pop((status.st_dev, status.st_ino), None)
+
     def _known(self, status):
         return self.numbers.get((status.st_dev, status.st_ino))
 
@@ -157,6 +161,8 @@ class Recorder:
         status = os.fstat(fd)
         if before is None and folder is not None and is_recorded(name):
             self._named(folder, (name, self._number(status)))
+        elif before is None:
+            self._forget(status)
         elif flags & os.O_TRUNC and before is not None and before.st_size:
             self._cut(status, 0)
         return fd
@@ -269,6 +275,8 @@ class Recorder:
             number = self._number(self._node(path, dir_fd))
             self.folders[number] = {}
             self._named(folder, (name, number))
+        else:
+            self._forget(self._node(path, dir_fd))
 
     def _cut(self, status, size):
         number = self._known(status)

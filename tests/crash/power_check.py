@@ -61,10 +61,7 @@ def findings(root, told, whole, inodes, more=None, clock=now):
         with synapse.open(str(root / "memory"), clock=clock) as memory:
             memory.as_agent("lead").read()
             report = memory.verify()
-            if not report.ok and whole_again(memory):
-                yield "hole", report.problems
-                report = memory.verify()
-            elif not report.ok:
+            if not report.ok:
                 yield "verify", report.problems
             yield from in_entries(memory, told, whole)
             yield from in_agents(memory, told)
@@ -73,13 +70,6 @@ def findings(root, told, whole, inodes, more=None, clock=now):
             yield from in_what_follows(memory, report)
     except (SynapseError, OSError) as error:
         yield "stuck", repr(error)
-
-
-def whole_again(memory):
-    """Whether all that is wrong is a hole before a whole line, which nobody was told of either, and
-    a person closes it.
-    """
-    return memory.repair(give_up=True).ok
 
 
 def in_entries(memory, told, whole):

@@ -11,7 +11,7 @@ from tests.crash.power import Acknowledged, Data, Names, Sync
 
 SECTOR = 512
 LONG_AGO = 1_700_000_000  # when files were last changed that nobody writes any more
-STYLES = ("dropped", "kept", "zeros", "torn", "mixed")
+STYLES = ("dropped", "kept", "zeros", "torn", "mixed", "hole")
 
 
 class Disk:
@@ -51,12 +51,25 @@ class Disk:
         for number, place in enumerate(sorted(places)):
             yield place, f"{number} {chance.random()}"
 
-    def tree(self, count, chance=None):
+    def holes(self, chance, most):
+        """Yield cuts in the midst of what one sync is to cover: several writes to one file."""
+        places, waiting = [], Counter()
+        for at, op in enumerate(self.ops, 1):
+            if isinstance(op, Sync):
+                waiting.pop(op.node, None)
+            elif isinstance(op, Data):
+                waiting[op.file] += 1
+            if max(waiting.values(), default=0) > 1:
+                places.append(at)
+        for number in range(most):
+            yield chance.choice(places), f"{number} {chance.random()}"
+
+    def tree(self, count, chance=None, mood=None):
         """Return the names below the root and the bytes of the files, as a cut after so many
         operations may leave them: all that was written, or what chance has left of it.
         """
         ops = self.ops[:count]
-        mood = chance.choice((*STYLES, "any", "least")) if chance else "kept"
+        mood = mood or (chance.choice((*STYLES, "any", "least")) if chance else "kept")
         names = self._names(ops, chance, mood)
         contents, done = {}, {}
         for at, op in enumerate(ops):
@@ -126,9 +139,9 @@ class Disk:
         walk(min(self.folders), "")
         return found
 
-    def lay(self, path, count, chance=None):
+    def lay(self, path, count, chance=None, mood=None):
         """Make such a tree below a new folder; return which inodes have which ones' place."""
-        names, contents = self.tree(count, chance)
+        names, contents = self.tree(count, chance, mood)
         placed, inodes = {}, {}
         os.mkdir(path)
 
@@ -207,6 +220,10 @@ def _left(versions, chance, mood):
         at = chance.randint(1, len(versions) - 1)
         sector = chance.randint(0, len(versions[at]) // SECTOR) * SECTOR
         return versions[at][:sector] + versions[at - 1][sector:]
+    if style == "hole":
+        start = chance.randint(len(first) // SECTOR, len(last) // SECTOR) * SECTOR
+        old = first[start : start + SECTOR].ljust(SECTOR, b"\0")
+        return (last[:start] + old + last[start + SECTOR :])[: len(last)]
     size = len(chance.choice(versions))
     sectors = []
     for start in range(0, size, SECTOR):

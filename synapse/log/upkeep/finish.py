@@ -22,15 +22,22 @@ from synapse.model.records import Record
 from synapse.system.lock import hold
 
 GRACE = 2 * SECOND  # so old is a record whose writer, if its file is not there, is dead
-_UNSYNCED = 120 * SECOND
+UNSYNCED = 120 * SECOND
 _FURTHEST = 200_000  # records that are compared after the machine went down
 
 
 class Finisher:
     """Follows the records that nobody has checked yet."""
 
-    def __init__(self, log: FilesLog, find: Find, place: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        log: FilesLog,
+        find: Find,
+        place: Callable[[str], str],
+        close_holes: Callable[[], bool] = lambda: True,
+    ) -> None:
         self.log = log
+        self.close_holes = close_holes  # those that a power cut left; whether that is done
         self.find = find  # the records that hold these ids
         self.place = place  # where an entry is now
 
@@ -39,13 +46,17 @@ class Finisher:
 
         Writers place their files after the commit, unsynced. So a killed writer leaves a gap,
         closed when its record is two seconds old; and after the machine itself went down the last
-        two minutes are checked again.
+        two minutes are checked again, the lines of the journal first.
         """
         lock = self._alone()
         if lock is None:
             return 0
         try:
             progress = Progress.read(self.log.root)
+            if progress.boot != self.log.boot():
+                if not self.close_holes():
+                    return 0
+                progress = Progress.read(self.log.root)
             sweep = Sweep(self, progress, limit)
             for record in self.pending(progress):
                 if not sweep.take(record):
@@ -111,7 +122,7 @@ class Sweep:
         return self.checked
 
     def _since(self) -> int:
-        return self.start.at - _UNSYNCED
+        return self.start.at - UNSYNCED
 
     def _settle(self, ids: Collection[str]) -> None:
         mirror = self.log.mirror

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 
 from synapse.errors import StoreError
 from synapse.log import git, settle
@@ -14,6 +15,7 @@ from synapse.log.commit import Commit
 from synapse.log.files import FilesLog
 from synapse.log.progress import Progress
 from synapse.log.upkeep.finish import Finisher
+from synapse.log.upkeep.holes import close_holes
 from synapse.log.upkeep.intake import Intake
 from synapse.model.records import Record
 from synapse.system import signal
@@ -34,7 +36,9 @@ class Tree:
         self.log = log
         self.commit = commit
         self.index = index
-        self.finisher = Finisher(log, commit.find, self._whereabouts)
+        self.finisher = Finisher(
+            log, commit.find, self._whereabouts, partial(close_holes, log, commit, index)
+        )
         self.last = 0  # the last record of this process
         self.foreign: dict[str, str] = {}  # dropped files that wait to be accepted: their digests
         commit.subscribe(self._follow)
@@ -73,7 +77,7 @@ class Tree:
     def place_missing(self) -> None:
         """Put the files there that writers who died left to others, and make the tree follow a
         journal that is another one than before. What was damaged stays as it is, and the journal
-        too: whoever asks for a proof writes nothing into it.
+        too, unless the machine went down: whoever asks for a proof writes nothing into it.
         """
         if not self.log.forked:
             self.finisher.run()
