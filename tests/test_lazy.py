@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.plugin.sessions import state
+
 HEAVY = {
     "anthropic",
     "mcp",
@@ -33,7 +35,7 @@ def python(*args, cwd, input=None):
     env = {
         key: value
         for key, value in os.environ.items()
-        if not key.startswith(("SYNAPSE_", "PYTHON"))
+        if key == "SYNAPSE_HOME" or not key.startswith(("SYNAPSE_", "PYTHON"))
     }
     done = subprocess.run(
         [sys.executable, *args],
@@ -165,4 +167,4 @@ def test_a_hook_that_answers_by_itself_loads_what_it_needs(workspace):
         assert {name for name in names if third_party(name)} | names & {"site"} == set()
         own = {"typing", "hashlib"} if name == "Stop" else {"typing"}  # it may write an entry
         assert names & (HEAVY | SLOW) - own == set()
-    assert list((workspace / "runs/.clients").glob("*.json"))
+    assert list(Path(state.folder_of(str(workspace))).glob("*.json"))

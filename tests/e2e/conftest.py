@@ -17,6 +17,7 @@ import pytest
 import synapse
 from orchestrator.engines import protocol
 from orchestrator.engines.protocol import Place
+from orchestrator.plugin.install import record
 from orchestrator.plugin.install.change import Target
 from orchestrator.plugin.install.clients import codex as install_codex
 from synapse import Agent
@@ -284,7 +285,7 @@ class CodexProject:
         return run["attached"], int(run["holder"].split("-")[1])
 
     def target(self):
-        folder = str(self.root / "runs/.plugins/codex")
+        folder = record.plugin_folder(str(self.root), "codex", self.env, str(self.home))
         package = str(Path(install_codex.__file__).parents[2])
         places = {
             "root": str(self.root),

@@ -19,6 +19,7 @@ import pytest
 import synapse
 from orchestrator.engines.scripted import Move
 from orchestrator.plugin import facts
+from orchestrator.plugin.install import record
 from orchestrator.plugin.sessions import state
 from orchestrator.plugin.transcripts.transcript import spent
 from orchestrator.runs.records import Runs
@@ -68,6 +69,7 @@ class Project:
         return {
             "PATH": os.pathsep.join((str(self.claude.parent), os.environ["PATH"])),
             "HOME": str(self.home),
+            "SYNAPSE_HOME": os.environ["SYNAPSE_HOME"],  # as this process has it
             "CI": "1",
             "TERM": "xterm-256color",
             "ANTHROPIC_BASE_URL": url,
@@ -199,8 +201,12 @@ def entries(project, namespace):
 # -- what is installed -----------------------------------------------------------------------------
 
 
+def plugin_folder(project):
+    return record.plugin_folder(str(project.root), "claude-code", {}, str(project.home))
+
+
 def test_the_client_itself_finds_the_plugin_valid(project):
-    folder = f"{project.root}/runs/.plugins/claude-code"
+    folder = plugin_folder(project)
     command = [str(project.claude), "plugin", "validate", folder]
     done = subprocess.run(command, env=project.env(), capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout
@@ -258,7 +264,7 @@ def test_after_uninstall_the_client_is_as_before(claude, tmp_path, serve):
     assert project.settings.read_text() == own
     known = project.home / ".claude/plugins/known_marketplaces.json"
     assert "synapse" not in known.read_text()
-    assert not os.path.exists(f"{project.root}/runs/.plugins/claude-code")
+    assert not os.path.exists(plugin_folder(project))
     project.ask(server.url, "hello again")
     assert len(list(runs(project))) == 1
     assert "hook additional context" not in str(server.journal[-1].body)
@@ -593,7 +599,7 @@ def no_workspace(project):
 
 def no_python(project):
     for name in ("hook", "mcp", "watch"):
-        path = Path(f"{project.root}/runs/.plugins/claude-code/bin/{name}")
+        path = Path(f"{plugin_folder(project)}/bin/{name}")
         path.write_text(path.read_text().replace(sys.executable, "/nowhere/python"))
 
 

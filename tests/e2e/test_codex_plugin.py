@@ -249,11 +249,11 @@ def looks(seen):
 
 
 def broken_program(codex):
-    (codex.root / "runs/.plugins/codex/bin/hook").write_text("#!/bin/sh\necho '{no json'; exit 3\n")
+    Path(codex.target().hook).write_text("#!/bin/sh\necho '{no json'; exit 3\n")
 
 
 def no_programs(codex):
-    shutil.rmtree(codex.root / "runs/.plugins/codex/bin")
+    shutil.rmtree(codex.target().folder + "/bin")
 
 
 def no_workspace(codex):
@@ -286,7 +286,7 @@ def test_where_nothing_can_be_written_it_has_its_view(codex_project):
 def test_the_caps_of_the_facts_are_the_clients(codex_project, event):
     about = facts.load("codex").events[event]
     codex = codex_project(looks)
-    hook = codex.root / "runs/.plugins/codex/bin/hook"
+    hook = Path(codex.target().hook)
     for more, whole in ((0, True), (1, False)):
         text = "é" * (about.cap // 2) + "x" * more
         answer = {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}}

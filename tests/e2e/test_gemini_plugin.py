@@ -11,6 +11,7 @@ import pytest
 
 import synapse
 from orchestrator.engines.scripted import Move
+from orchestrator.plugin.install import record
 from orchestrator.runs.records import Runs
 from synapse import Agent
 from tests.model_server import ModelServer
@@ -255,7 +256,8 @@ def test_the_client_goes_on_without_us(project, harm):
                 os.chmod(os.path.join(folder, name), 0o444)
             os.chmod(folder, 0o555)
     else:
-        hook = project.root / "runs/.plugins/gemini/bin/hook"
+        folder = record.plugin_folder(str(project.root), "gemini", {}, str(project.home))
+        hook = Path(folder) / "bin/hook"
         hook.write_text(hook.read_text().replace("hook.py", "gone.py"))
     requests = project.gemini(steps(READ))
     assert len(requests) == 2

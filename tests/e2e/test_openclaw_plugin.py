@@ -10,11 +10,13 @@ import subprocess
 import sys
 import time
 import urllib.request
+from pathlib import Path
 
 import pytest
 
 import synapse
 from orchestrator.engines.scripted import Move
+from orchestrator.plugin.install import record
 from orchestrator.plugin.wakes import openclaw
 from orchestrator.runs.records import Runs
 from synapse import Agent
@@ -188,6 +190,10 @@ def until(is_so):
         time.sleep(0.2)
 
 
+def plugin_folder(claw):
+    return Path(record.plugin_folder(str(claw.root), "openclaw", claw.env, str(claw.home)))
+
+
 @pytest.fixture
 def claw(installed, tmp_path):
     claw = Claw(installed, tmp_path)
@@ -277,7 +283,7 @@ def test_a_session_has_what_a_supervised_agent_has(plugged):
     # A session that waits is woken, and is given what came.
     plugged.server.journal.clear()
     plugged.write("The rate is free again.", priority="critical")
-    folder = plugged.root / "runs/.plugins/openclaw"
+    folder = plugin_folder(plugged)
     assert openclaw.wake(MAIN, "Something came in the shared memory.", str(folder), plugged.env)
     until(lambda: any("The rate is free again." in text for text in plugged.requests()))
 
@@ -303,7 +309,7 @@ def test_an_installation_leaves_no_trace_when_it_is_taken_back(claw):
 
 
 def test_a_wake_that_no_gateway_takes_is_not_one(claw):
-    folder = claw.root / "runs/.plugins/openclaw"
+    folder = plugin_folder(claw)
     assert not openclaw.wake(MAIN, "come", str(folder), claw.env)
     assert not list(folder.glob("wakes/*"))
 

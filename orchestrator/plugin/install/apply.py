@@ -69,13 +69,15 @@ def prepare(target: Target, changes: Sequence[Change]) -> Prepared:
     same = [ran.do for ran in commands] == [ran.do for ran in before.commands]
     do = [] if same and not any(edit.changes for edit in edits) else commands
     software = version() if do or any(edit.changes for edit in edits) else before.software
+    undone = [ran.undo for ran in commands]
+    undo = [ran for ran in before.commands if ran.late and ran.undo not in undone]
     installs = {**installs, key: Install(software, files, commands)}
     edits = _bounded(target, edits)
     write.refuse_unwritable(edits)
     return Prepared(
         target,
         edits,
-        [],
+        undo,
         do,
         installs,
         notes,
@@ -101,12 +103,12 @@ def _bounded(target: Target, edits: Iterable[Edit]) -> list[Edit]:
 
 
 def _strangers(target: Target, changes: Iterable[Change], known: Collection[str]) -> list[Edit]:
-    """Return the edits that remove what nobody installed in the folders of a plugin, which came
-    with the project: the client would take it for ours."""
+    """Return the edits that remove what nobody installed in the folders of a plugin: the client
+    would take it for ours."""
     tops = {change.within or target.folder for change in changes if isinstance(change, File)}
     edits = []
     for top in sorted(tops):
-        if not _within(target, top):
+        if top != target.folder and not _within(target, top):
             continue
         for folder, folders, names in os.walk(top):
             _refuse_links(target, [os.path.join(folder, name) for name in (*folders, *names)])
@@ -299,7 +301,8 @@ def _undo_file(
     bits = written.mode if digest(data) == written.after else None
     folders = tuple(written.folders)
     if any(piece["kind"] == "file" for piece in written.pieces):
-        if digest(data) != written.after and not _is_below(path, target.folder):
+        ours = (target.folder, record.earlier_folder(target))
+        if digest(data) != written.after and not any(_is_below(path, top) for top in ours):
             return [], [f"{path} was edited since, so it stays"]
         return [Edit(path, data, None, None, folders)], []
     new = merge.undo(path, data, written.pieces) if written.pieces else data

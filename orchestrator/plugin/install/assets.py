@@ -10,6 +10,7 @@ import os
 import shlex
 
 from orchestrator.plugin.install.change import File, Target
+from synapse.system.home import operator_home
 
 _HEAD = """\
 #!/bin/sh
@@ -20,7 +21,7 @@ _HOOK = (
     + """\
 # A hook that cannot start must not break the client: it reads its input, and says nothing.
 if [ -x {python} ] && [ -f {program} ]; then
-    exec {python} -I -S {program} {client} {root}"$@"
+    {home}exec {python} -I -S {program} {client} {root}"$@"
 fi
 cat >/dev/null 2>&1
 exit 0
@@ -30,7 +31,7 @@ _WATCH = (
     _HEAD
     + """\
 if [ -x {python} ] && [ -f {program} ]; then
-    exec {python} -P {program} {client} {root}"$@"
+    {home}exec {python} -P {program} {client} {root}"$@"
 fi
 exit 0
 """
@@ -38,7 +39,7 @@ exit 0
 _MCP = (
     _HEAD
     + """\
-exec {python} -P {program} {client} {root}--agent {lead} "$@"
+{home}exec {python} -P {program} {client} {root}--agent {lead} "$@"
 """
 )
 
@@ -59,7 +60,16 @@ def _program(target: Target, name: str, template: str) -> str:
         program=shlex.quote(os.path.join(target.package, f"{name}.py")),
         root="" if target.root is None else f"--root {shlex.quote(target.root)} ",
         lead=shlex.quote(target.lead),
+        home=own_folder(target),
     )
+
+
+def own_folder(target: Target) -> str:
+    """Return what names the person's own folder to a program where that is not the usual one: a
+    client need not hand on variables.
+    """
+    is_moved = any(target.env.get(name) for name in ("SYNAPSE_HOME", "XDG_CONFIG_HOME"))
+    return f"SYNAPSE_HOME={shlex.quote(operator_home())} " if is_moved else ""
 
 
 def assets(target: Target) -> list[File]:

@@ -53,7 +53,7 @@ def place(
     top = start if tree is None else tree.top
     home = os.path.expanduser("~")
     if user:
-        folder = record.user_plugin_folder(client, env, home)
+        folder = record.plugin_folder(None, client, env, home)
         target = _target(client, None, home, True, home, folder, env)
         return Place(target, False, (), None)
     root = _workspace(named, start)
@@ -63,16 +63,16 @@ def place(
         discovery.refuse_link_out(root)
         root = os.path.realpath(root)
     declared, agents = _team(root)
-    folder = record.plugin_folder(root, client)
+    folder = record.plugin_folder(root, client, env, home)
     target = _target(client, root, top, False, home, folder, env)
     return Place(target._replace(lead=declared.lead), new, agents, tree)
 
 
 def target_in(root: str, client: str) -> Target:
     """Return the target of a client in a workspace, for whoever looks after all of its projects."""
-    folder = record.plugin_folder(root, client)
-    home = os.path.expanduser("~")
-    return _target(client, root, root, False, home, folder, dict(os.environ))
+    home, env = os.path.expanduser("~"), dict(os.environ)
+    folder = record.plugin_folder(root, client, env, home)
+    return _target(client, root, root, False, home, folder, env)
 
 
 def _target(

@@ -66,15 +66,21 @@ def folder_of(target: Target) -> str:
     return os.path.join(target.root, PLUGINS)
 
 
-def plugin_folder(root: str, client: str) -> str:
-    """Return where the files of a client's plugin lie in a workspace."""
-    return os.path.join(root, PLUGINS, client)
-
-
-def user_plugin_folder(client: str, env: Mapping[str, str], home: str) -> str:
-    """Return where the files of a client's plugin lie for a user, in all projects."""
+def plugin_folder(root: str | None, client: str, env: Mapping[str, str], home: str) -> str:
+    """Return where the files of a client's plugin lie, always among the user's own: for one
+    workspace, by its real path, or for all projects. What lies in a workspace, git may have brought
+    there.
+    """
     data = env.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share")
-    return os.path.join(data, "synapse", "plugins", client)
+    folders = [] if root is None else [sha256(os.fsencode(os.path.realpath(root)))[:16]]
+    return os.path.join(data, "synapse", "plugins", *folders, client)
+
+
+def earlier_folder(target: Target) -> str:
+    """Return where an older version kept the files of a client's plugin; empty for the user's."""
+    if target.user or target.root is None:
+        return ""
+    return os.path.join(target.root, PLUGINS, target.client)
 
 
 def key_of(target: Target) -> str:

@@ -71,7 +71,7 @@ class ClientRuns:
         if key != MAIN:
             parent = self.runs.get(self.of(event._replace(agent=None)).run)
         kind = None if key == MAIN else event.type or ""
-        with state.hold_lock(os.path.join(self.root, state.FOLDER, ".agents.lock")):
+        with state.hold_lock(os.path.join(self.root, "runs", ".agents.lock")):
             self.store.refresh()
             run = self._running_run(event.client, key)
             if run is None:

@@ -1,4 +1,5 @@
-"""The state of a client's session between its hooks: a file in `runs/.clients/`, held by a lock.
+"""The state of a client's session between its hooks: a file in the person's own folder, held by a
+lock. In a workspace a stranger may have put some.
 
 Every hook is a process of its own, and several run at once. Nothing here reads the memory; where a
 file is lost, an entry may be given once more. Called by everything that knows of sessions.
@@ -17,11 +18,11 @@ from typing import Any, TypeVar
 from orchestrator.files.seen import Seen, SeenFiles
 from synapse.errors import StoreBusy, StoreError
 from synapse.privacy.secrets import mask_json
-from synapse.system import plain_files
+from synapse.system import home, plain_files
 from synapse.system.digest import sha256
 
 T = TypeVar("T")
-FOLDER = os.path.join("runs", ".clients")
+EARLIER = os.path.join("runs", ".clients")  # in the workspace, where older versions kept it
 MAIN = ""  # the key of the main conversation; a sub-agent's is the client's id of it
 LONGEST = 4_000  # characters that are remembered of what a conversation was asked
 MOST = 400  # ids, keys and calls that are remembered of each worker
@@ -136,9 +137,17 @@ class ClientSession:
             del self.calls[old]
 
 
+def folder_of(root: str) -> str:
+    """Return the folder of a workspace's sessions: the person's, by the real path of the workspace,
+    as keys and trust are.
+    """
+    name = sha256(os.fsencode(os.path.realpath(root)))[:32]
+    return os.path.join(home.operator_home(), "clients", name)
+
+
 def path_of(root: str, client: str, session: str) -> str:
     """Return the file of a session."""
-    return os.path.join(root, FOLDER, f"{client}-{sha256(session.encode())[:16]}.json")
+    return os.path.join(folder_of(root), f"{client}-{sha256(session.encode())[:16]}.json")
 
 
 @contextmanager
@@ -185,13 +194,9 @@ def hold_lock(path: str) -> Iterator[None]:
 
 
 def make_folder(path: str) -> None:
-    """Make the folder of what is kept; StoreError where it cannot be made, or is a link: a
-    workspace may come from somebody else, and nothing is written where it says.
-    """
-    if os.path.islink(path):
-        raise StoreError(f"{path} is a link: what is kept of sessions is written nowhere else")
+    """Make the folder of what is kept; StoreError where it cannot be made."""
     try:
-        os.makedirs(path, mode=0o700, exist_ok=True)
+        home.make_folder(path)
     except OSError as error:
         raise StoreError(f"{path} cannot be made: {error}") from error
 
@@ -223,7 +228,7 @@ def load(path: str) -> ClientSession | None:
 
 def stored_sessions(root: str) -> Iterator[tuple[str, ClientSession]]:
     """Yield the sessions that files tell of, with the file of each."""
-    folder = os.path.join(root, FOLDER)
+    folder = folder_of(root)
     try:
         names = sorted(os.listdir(folder))
     except OSError:
@@ -236,15 +241,15 @@ def stored_sessions(root: str) -> Iterator[tuple[str, ClientSession]]:
 
 
 def remove_stale(root: str) -> None:
-    """Remove the files of sessions that nobody touched for long."""
-    folder = os.path.join(root, FOLDER)
-    for name in os.listdir(folder) if os.path.isdir(folder) else ():
-        path = os.path.join(folder, name)
-        try:
-            if time.time() - os.stat(path).st_mtime > STALE:
-                os.unlink(path)
-        except OSError:
-            pass
+    """Remove the files of sessions that nobody touched for long, those of older versions too."""
+    for folder in (folder_of(root), os.path.join(root, EARLIER)):
+        for name in os.listdir(folder) if os.path.isdir(folder) else ():
+            path = os.path.join(folder, name)
+            try:
+                if time.time() - os.stat(path).st_mtime > STALE:
+                    os.unlink(path)
+            except OSError:
+                pass
 
 
 def _fill(made: T, values: dict[str, Any]) -> T:

@@ -53,9 +53,9 @@ class Wake(NamedTuple):
 
 
 def _plugin_folders(root: str, client: str, env: Mapping[str, str]) -> list[str]:
-    """Return where a client's plugin lies: in the workspace, and among the user's own files."""
+    """Return where a client's plugin lies: that of the workspace, and that of all projects."""
     home = env.get("HOME") or os.path.expanduser("~")
-    folders = (record.plugin_folder(root, client), record.user_plugin_folder(client, env, home))
+    folders = (record.plugin_folder(goal, client, env, home) for goal in (root, None))
     return [folder for folder in folders if os.path.isdir(folder)]
 
 

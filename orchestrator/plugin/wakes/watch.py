@@ -110,7 +110,7 @@ class Watch:
 
 
 def _path_of(root: str, holder: str) -> str:
-    return os.path.join(root, state.FOLDER, f"{holder}.woken")
+    return os.path.join(state.folder_of(root), f"{holder}.woken")
 
 
 def is_watched(root: str, holder: str) -> bool:

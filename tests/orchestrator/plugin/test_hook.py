@@ -40,6 +40,7 @@ CONFINED = (
 def started(folder, *words, env=None):
     """Start the hook's program as a client does."""
     own = {"PATH": os.environ["PATH"], "HOME": folder, "CI": "1", **(env or {})}
+    own.setdefault("SYNAPSE_HOME", os.environ["SYNAPSE_HOME"])  # that of the daemon's here
     command = [sys.executable, "-I", "-S", HOOK, *(words or ("claude-code",))]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(command, env=own, cwd=folder, **pipes)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 
 from orchestrator.plugin.install import record
 from orchestrator.plugin.install.assets import assets, programs
@@ -67,9 +68,8 @@ def refuse_other(target: Target) -> None:
     others = [folder for folder in folders if folder != target.folder and _is_ours(folder)]
     if not others or record.key_of(target) in record.read(target):
         return
-    plugins = os.path.dirname(others[0])
-    root = plugins.removesuffix(os.sep + record.PLUGINS)
-    if root == plugins:
+    root = _root_of(os.path.join(others[0], "bin", "hook"))
+    if root is None:
         raise Conflict("your installation with --user is for this project too")
     named = os.path.basename(root) == discovery.FOLDER
     project = os.path.dirname(root) if named else root
@@ -83,6 +83,16 @@ def refuse_other(target: Target) -> None:
 
 def _is_ours(folder: str) -> bool:
     return folder.endswith(OWN) and os.path.exists(os.path.join(folder, "bin", "hook"))
+
+
+def _root_of(program: str) -> str | None:
+    """Return the workspace that an installed program is for; None where it is for all projects."""
+    try:
+        with open(program, encoding="utf-8") as file:
+            options = shlex.split(file.read(), comments=True)
+        return options[options.index("--root") + 1]
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 def notes(target: Target) -> list[str]:

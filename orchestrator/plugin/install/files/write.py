@@ -133,7 +133,7 @@ def write(edits: Sequence[Edit]) -> Wrote:
                 continue
             folders = missing_folders(edit.path) if edit.new is not None else []
             for folder in folders:
-                os.mkdir(folder)
+                os.mkdir(folder, 0o777 if edit.within else 0o700)
                 new_folders.append(folder)
             done.append(edit._replace(mode=was))
             _replace(edit)

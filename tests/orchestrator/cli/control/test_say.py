@@ -7,6 +7,7 @@ import pytest
 
 import synapse
 from orchestrator.plugin.hooks.answer import answer
+from orchestrator.plugin.sessions import state
 from orchestrator.plugin.wakes.watch import WokenEntries
 from orchestrator.runs.files.lease import client_holder
 
@@ -54,7 +55,7 @@ def test_it_reaches_every_session_at_its_next_event_once(sessions, run):
 
 
 def test_it_says_who_is_woken(sessions, run):
-    folder = os.path.join(sessions.memory.store.root, "runs", ".clients")
+    folder = state.folder_of(sessions.memory.store.root)
     holder = client_holder(os.getpid())
     watcher = WokenEntries.lock(os.path.join(folder, f"{holder}.woken"))
     assert heard(run("say", WORDS, "--json"))["lead-2"] == "is woken"

@@ -29,6 +29,7 @@ SERVED = {  # whether clients that make tools of them are offered resources, and
 }
 TOOL = "mcp__plugin_synapse_synapse__append"
 SERVER = os.path.join(os.path.dirname(plugin.__file__), "mcp.py")
+OWN = {name: os.environ[name] for name in ("PATH", "SYNAPSE_HOME")}
 
 
 def served(protocol):
@@ -109,7 +110,7 @@ def runs_of(memory):
 def test_the_server_writes_as_who_calls_and_no_argument_changes_that(session, memory):
     _, call = session.before(TOOL, {}, "a1")
     words = ["-P", SERVER, "claude-code", "--root", memory.store.root, "--agent", "lead"]
-    env = {"PATH": os.environ["PATH"], "CLAUDE_CODE_SESSION_ID": "s1"}
+    env = OWN | {"CLAUDE_CODE_SESSION_ID": "s1"}
 
     async def story():
         async with Protocol(
@@ -145,9 +146,7 @@ def test_the_environment_says_who_a_server_acts_as(session, memory, env, author)
     run = Runs(memory.store).begin("ada-1", Task("x", "ada", project="shop"), ada, "", None, None)
     env = {name: value.replace("RUN", f"{run.id}:{run.epoch}") for name, value in env.items()}
     words = ["-P", SERVER, "codex", "--root", memory.store.root, "--agent", "lead"]
-    parameters = StdioServerParameters(
-        command=sys.executable, args=words, env={"PATH": os.environ["PATH"], **env}
-    )
+    parameters = StdioServerParameters(command=sys.executable, args=words, env=OWN | env)
 
     async def story():
         async with Protocol(stdio_client(parameters)) as protocol:
@@ -170,9 +169,7 @@ def test_what_a_client_would_make_tools_of_is_not_served(memory, name):
     words = ["-P", SERVER, name, "--root", memory.store.root, "--agent", "lead"]
 
     async def story():
-        started = StdioServerParameters(
-            command=sys.executable, args=words, env={"PATH": os.environ["PATH"]}
-        )
+        started = StdioServerParameters(command=sys.executable, args=words, env=OWN)
         async with Protocol(stdio_client(started)) as protocol:
             names = [tool.name for tool in (await protocol.list_tools()).tools]
             assert {"read", "briefing", "memory_search"} <= set(names)

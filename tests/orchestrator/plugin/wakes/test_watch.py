@@ -7,6 +7,7 @@ from threading import Timer
 
 import pytest
 
+from orchestrator.plugin.sessions import state
 from orchestrator.plugin.wakes import watch
 from orchestrator.plugin.wakes.client_process import ClientEnd
 from orchestrator.plugin.wakes.watch import MOST, WAKES, Watch, WokenEntries
@@ -59,7 +60,7 @@ def test_a_monitor_says_what_comes_and_ends_with_its_client(idle, memory, child,
 def test_another_client_and_a_second_watcher_wait_for_nothing(idle, memory, child, capsys):
     rule(memory)
     other = Watch(memory, CLIENT, child.pid, ClientEnd(child.pid), "monitor")
-    folder = os.path.join(memory.store.root, "runs", ".clients")
+    folder = state.folder_of(memory.store.root)
     held = WokenEntries.lock(os.path.join(folder, f"{other.holder}.woken"))
     assert other.wait() == 0
     held.close()
