@@ -168,7 +168,8 @@ class Page:
         self.commands, self.about, self.fits = commands, about, fits or {}
         # why entries are left out, where that is known better
         self.reasons: Mapping[int, str] = {}
-        self.sparse = False  # whether a section that holds nothing is passed over
+        # whether what stands around it says what it is: no title, and no section that holds nothing
+        self.sparse = False
         # what its agent was shown before, where that is known
         self.shown_before: Collection[int] | None = None
         self._reader = f" --agent {agent.id}" if agent else ""
@@ -255,12 +256,8 @@ class Page:
     def frame(self) -> int:
         """Return the tokens of the page without any entry, with the longest last line."""
         last = self._last_line([len(positions) for positions in self._by_priority()])
-        frame = [
-            self._head,
-            last.shape,
-            *self._headings.values(),
-            *map(self._empty, self._headings),
-        ]
+        frame = [last.shape, *self._headings.values(), *map(self._empty, self._headings)]
+        frame += [] if self.sparse else [self._head]
         frame += [FOR_TASK] if self.for_task else []
         self._scale.take((*frame, NOTE))
         return sum(map(self._scale.weights.__getitem__, frame + [NOTE] * self._scale.bounded))
@@ -268,7 +265,7 @@ class Page:
     def finish(self, chosen: Mapping[int, Block], kinds: Mapping[int, str] | None = None) -> View:
         """Return the view that shows these entries in these forms and counts the others."""
         self._scale.take((self._head, *self._headings.values(), FOR_TASK, NONE, ALL_LEFT_OUT))
-        texts, included = [self._head], []
+        texts, included = [] if self.sparse and chosen else [self._head], list[Included]()
         sections = [
             (heading, self.shown(name), self._empty(name))
             for name, heading in self._headings.items()

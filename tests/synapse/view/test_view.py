@@ -896,6 +896,15 @@ def test_what_is_critical_has_a_room_of_its_own():
     assert len(forms(paying(team, most=0))) == 3
 
 
+def test_a_view_in_a_prompt_has_no_title():
+    """What stands around it says so; a view that shows nothing is a page still."""
+    team = important(2, 1)
+    assert paying(team).text.startswith("## Important\n- ")
+    assert paying([]).text.startswith("# Shared memory for ")
+    alone = build(team, READER, NOW, as_bytes)
+    assert alone.text.startswith("# Shared memory for eng-frontend: quoted evidence")
+
+
 def test_within_a_budget_what_is_critical_comes_first():
     team = [entry(n, "critical", "It is agreed. " * 9, "api/x") for n in (1, 2, 3)]
     team += important(3, 4)
