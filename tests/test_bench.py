@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from bench import nights, perspective, plain, recall, spawning, trace
+from bench import mailing, nights, perspective, plain, recall, spawning, trace
 from bench.__main__ import OPERATIONS, main
 from bench.brute import Score, differs, ranking
 from bench.figures import Beside, Goal, Row, Timing
@@ -40,7 +40,8 @@ def ground(tmp_path_factory):
     made.close()
 
 
-def test_every_quick_operation_gives_rows(tmp_path, capsys):
+def test_every_quick_operation_gives_rows(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(mailing, "BLOCKS", 2)
     path = tmp_path / "rows.json"
     only = [word for name in QUICK for word in ("--only", name)]
     assert main(["--sizes", "60", "--dir", str(tmp_path), "--json", str(path), *only]) == 0

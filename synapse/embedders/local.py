@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib.util import find_spec
 
 from synapse.errors import EmbedderError
@@ -86,7 +86,9 @@ def weights() -> str:
     return os.path.join(next(iter(folders), ""), "model.onnx")
 
 
+@lru_cache(1)
 def _loaded(path: str) -> tuple[BertWordPieceTokenizer, InferenceSession]:
+    """Return the encoder of these weights, one for all workspaces that a process opens."""
     from gzip import open as open_packed
     from hashlib import sha256
 

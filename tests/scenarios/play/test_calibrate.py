@@ -412,7 +412,7 @@ def test_scripted_agents_play_with_what_was_measured(play, tmp_path):
 
 def test_what_a_model_was_measured_as_is_played_by_scripted_agents(measure, tmp_path, monkeypatch):
     """From `calibrate` to `run --params` with the file between them, and nobody asked any more."""
-    measured = measure(Model(reads=0.7, beside=0.3, checks=0.5, errs=0.2, otherwise=0.25), runs=12)
+    measured = measure(Model(reads=0.7, beside=0.3, checks=0.5, errs=0.2, otherwise=0.25), runs=6)
     monkeypatch.delenv("ANTHROPIC_API_KEY")
     monkeypatch.delenv("ANTHROPIC_BASE_URL")
     tables = []

@@ -57,6 +57,12 @@ def test_what_is_beyond_256_tokens_is_not_seen(minilm):
     assert minilm.embed([fewer + "zebra"])[0] != pytest.approx(minilm.embed([fewer])[0])
 
 
+def test_a_process_loads_it_once(minilm):
+    other = embedder_of(Semantic("local"))
+    assert other.embed(WEATHER[:1]) == minilm.embed(WEATHER[:1])
+    assert other.loaded is minilm.loaded
+
+
 def test_its_name_is_of_its_weights(minilm):
     assert minilm.name.endswith(f"-{local.SHA256[:8]}")
 
