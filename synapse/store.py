@@ -18,7 +18,7 @@ from synapse.index.index import Index
 from synapse.index.questions.allowance import Allowances
 from synapse.index.readable import READERS_WAIT
 from synapse.index.reading import Reading
-from synapse.index.replay import index_in_memory, open_index
+from synapse.index.replay import open_index
 from synapse.log.adopt import Channel
 from synapse.log.commit import Commit
 from synapse.log.files import FilesLog
@@ -62,7 +62,8 @@ class Store:
         self.readonly = isinstance(log, FilesLog) and log.readonly
         path = f"{self.root}/.index/brain.db" if self.root else ":memory:"
         if isinstance(log, FilesLog) and (log.readonly or not log.accepted.placed):
-            self.index = index_in_memory(log, path if log.accepted.placed else "")
+            # where the folder is not this workspace's own, what lies there is not believed
+            self.index = Index.in_memory(log, path if log.accepted.placed else "")
         else:
             self.index = Index(log, path) if self.root is None else open_index(log, path)
         self.commit = Commit(log, self.index, lambda: self.settings)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from types import TracebackType
 
 from synapse.client.transport import Transport
 from synapse.errors import NotFound
@@ -23,9 +22,7 @@ class Session:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.transport.address!r})"
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: object, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *about: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from types import TracebackType
 
 from synapse import core
 from synapse.agent_memory import AgentMemory
@@ -304,12 +303,7 @@ class UnifiedBrain:
     def __enter__(self) -> UnifiedBrain:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *about: object) -> None:
         self.close()
 
     # -- below -------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from types import TracebackType
 
 from synapse import tools
 from synapse.agent_memory import AgentMemory
@@ -122,12 +121,7 @@ class SharedMemoryStore:
     def __enter__(self) -> SharedMemoryStore:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *about: object) -> None:
         self.close()
 
 

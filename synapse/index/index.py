@@ -77,12 +77,12 @@ class Index(TokenCounts, Readable):
         """Return whether this thread is inside of a snapshot."""
         return self.act.depth > 0
 
-    def copied(self, wait: float) -> Index:
+    @classmethod
+    def in_memory(cls, log: Log, path: str, wait: float = 1.0) -> Index:
+        """Return a copy of the file, which the first read catches up; empty without a path."""
         from synapse.index.copy import in_memory
 
-        copy = Index(self.log, ":memory:", in_memory(self.db.path, wait=wait))
-        copy.say = self.say
-        return copy
+        return cls(log, ":memory:", in_memory(path, wait=wait) if path else None)
 
     def afterwards(self, write: Callable[[], object]) -> None:
         """Run what writes to the log: now, or when this thread has left its snapshot."""

@@ -33,7 +33,7 @@ class Readable:
         take_in: Callable[[], None]
         fill_words: Callable[[], None]
         refresh: Callable[[object], object]
-        copied: Callable[[float], Self]
+        in_memory: Callable[[Any, str, float], Self]
         keep_tokens: Callable[[str, Mapping[bytes, int]], None]
 
     def __init__(self) -> None:
@@ -103,7 +103,8 @@ class Readable:
     def _copy(self, words: bool) -> Self:
         with self.mutex:
             if self.spare is None:
-                self.spare = self.copied(READERS_WAIT / 4)
+                self.spare = self.in_memory(self.log, self.db.path, READERS_WAIT / 4)
+                self.spare.say = self.say
             spare = self.spare
         return spare.to_read(words)
 

@@ -32,15 +32,6 @@ def snapshot_of(log: Log, records: Iterable[Record], *, words: bool = False) -> 
     return index.current
 
 
-def index_in_memory(log: Log, path: str) -> Index:
-    """Return the index where it may not be written: a copy, which the first read catches up from
-    the log; an empty one where there is no path, because what lies there is not believed.
-    """
-    from synapse.index.copy import in_memory
-
-    return Index(log, ":memory:", in_memory(path) if path else None)
-
-
 def open_index(log: Log, path: str) -> Index:
     """Return the index at a path; where its file is held, or there is no room to make it, one in
     memory.
@@ -50,7 +41,7 @@ def open_index(log: Log, path: str) -> Index:
     except IndexDamaged:
         raise
     except StoreError as error:
-        index = index_in_memory(log, path)
+        index = Index.in_memory(log, path)
         index.stands_in_for = path
         index.notes.append(f"{error}; answered from the journal, in memory")
         return index
@@ -58,13 +49,7 @@ def open_index(log: Log, path: str) -> Index:
 
 def open_vectors(path: str, copied: str | None = None) -> Vectors:
     """Open the vectors at a path; in memory where those of another path are to be copied."""
-    from synapse.index.vectors.vectors import Vectors
-
-    return Vectors(path) if copied is None else vectors_in_memory(copied)
-
-
-def vectors_in_memory(path: str) -> Vectors:
     from synapse.index.copy import in_memory
     from synapse.index.vectors.vectors import KIND, Vectors
 
-    return Vectors(":memory:", in_memory(path, KIND))
+    return Vectors(path) if copied is None else Vectors(":memory:", in_memory(copied, KIND))

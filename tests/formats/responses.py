@@ -28,6 +28,7 @@ from scenarios.provider.formats import (
     tool_block,
     user_message,
 )
+from tests.formats.chat import failure as failure
 
 MARKED = False
 END = None
@@ -293,20 +294,6 @@ def _event(name: str, of: str = "", /, **data: Any) -> Event:
 
 def counted(tokens: int) -> dict[str, Any]:
     return {"object": "response.input_tokens", "input_tokens": tokens}
-
-
-def failure(status: int, message: str, *, context: bool = False) -> dict[str, Any]:
-    kind = (
-        "server_error"
-        if status >= 500
-        else "requests"
-        if status == 429
-        else "invalid_request_error"
-    )
-    code = (
-        "context_length_exceeded" if context else "rate_limit_exceeded" if status == 429 else None
-    )
-    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 
 def failure_event(message: str) -> Event:
