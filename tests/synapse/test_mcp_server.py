@@ -360,8 +360,13 @@ def answers(service, revision, **more):
     return sorted(said, key=lambda answer: answer["id"]), b"with the SDK" in told
 
 
-@pytest.mark.parametrize("options", ["", "given=True, resources=False, prompts=False"])
-@pytest.mark.parametrize("revision", [*REVISIONS, "1999-01-01"])
+LEFT_OUT = "given=True, resources=False, prompts=False"
+
+
+@pytest.mark.parametrize(
+    ("revision", "options"),
+    [*((revision, "") for revision in (*REVISIONS, "1999-01-01")), (REVISIONS[-1], LEFT_OUT)],
+)
 def test_the_opening_is_answered_as_by_the_sdk_and_without_it(root, revision, options):
     service = (
         "import sys, synapse\n"
