@@ -11,43 +11,23 @@ import synapse
 from synapse import backup
 from synapse.cli import main
 from synapse.log.begun import Begun
-from synapse.model.agents import Agent
-from tests.crash.killed import KILLED
-from tests.crash.lives import begin
+from tests.crash import kill
 
-CALLS = "open rename unlink link fsync fdatasync write mkdir"
-RESTORE = KILLED + (
-    "import synapse\nfrom synapse import backup\n"
-    f"kill_at(sys.argv[1], '{CALLS}')\n"
-    "with synapse.open(sys.argv[2]) as memory: backup.restore(memory.store, sys.argv[3])\n"
-)
-TAKE = KILLED + (
-    "import synapse\nfrom synapse import backup\n"
-    f"kill_at(sys.argv[1], '{CALLS}')\n"
-    "with synapse.open(sys.argv[2]) as memory: backup.take(memory.store, sys.argv[3], keep=1)\n"
-)
-NEVER = 1 << 30
-LONG, SHORT = 1, 13  # calls from one kill to the next
-AGENTS = ("eng-a", "eng-b", "eng-c")
+
+def restore(root, snapshot):
+    with synapse.open(root) as memory:
+        backup.restore(memory.store, snapshot)
+
+
+def take(root, directory):
+    with synapse.open(root) as memory:
+        backup.take(memory.store, directory, keep=1)
 
 
 @pytest.fixture
-def root(tmp_path):
-    root = tmp_path / "ws"
-    with synapse.init(str(root)) as memory:
-        for id in AGENTS:
-            memory.register(Agent(id, "engineer", read=("*",), write=("*",)))
-        for n in range(20):
-            memory.as_agent("eng-a").append(f"It stays: {n}.", "decisions/y")
+def root(root):
     (root / "team.yaml").write_text("task: none\n")
     return root
-
-
-def killed(program, call, *args):
-    life = begin("-c", program, call, *(str(arg) for arg in args))
-    life.communicate(timeout=60)
-    assert life.returncode in (0, -9)
-    return life.returncode
 
 
 def held(root):
@@ -63,78 +43,50 @@ def held(root):
     return {"ok": report.ok, "bodies": bodies, "acts": acts, "agents": agents, "team": team}
 
 
-def restores(root, tmp_path, step):
-    """Yield what is wrong after each so many-th call of a restore, and at last how often it was
-    killed.
-    """
+def restores(root, tmp_path, most):
+    """Yield what is wrong after each kill of a restore, and at last how many there were."""
     with synapse.open(str(root)) as memory:
         snapshot = backup.take(memory.store, str(tmp_path / "snapshots")).path
-    whole, target = held(root), tmp_path / "restored"
-    for kills, call in enumerate(range(0, NEVER, step)):
+    whole, target, count = held(root), tmp_path / "restored", 0
+
+    def fresh():
+        shutil.rmtree(target, ignore_errors=True)
         synapse.init(str(target)).close()
-        empty = held(target)
-        code = killed(RESTORE, call, target, snapshot)
-        found = held(target)
-        if found != whole and (code == 0 or found != empty):
-            yield call, found
+        return target, snapshot
+
+    fresh()
+    empty = held(target)
+    for at, _ in kill.kills(restore, fresh, most):
+        found, count = held(target), count + 1
+        if found not in (whole, empty):
+            yield at, found
         if Begun(str(target)).names():
-            yield call, "not finished"
-        shutil.rmtree(target)
-        if code == 0:
-            yield kills
-            return
+            yield at, "not finished"
+    yield count
 
 
-def test_a_killed_restore_is_whole_or_did_not_begin(root, tmp_path):
-    *wrong, kills = restores(root, tmp_path, SHORT)
+@pytest.mark.parametrize("most", kill.POINTS)
+def test_a_killed_restore_is_whole_or_did_not_begin(root, tmp_path, most):
+    *wrong, count = restores(root, tmp_path, most)
     assert wrong == []
-    assert kills > 5
-
-
-@pytest.mark.soak
-def test_a_restore_killed_at_every_call(root, tmp_path, capsys):
-    *wrong, kills = restores(root, tmp_path, LONG)
-    with capsys.disabled():
-        print(f"\nkilled at {kills} calls")
-    assert wrong == []
-    assert kills > 50
+    assert count > 5
 
 
 def test_a_restore_that_nobody_finishes_is_found_out(root, tmp_path, monkeypatch):
     monkeypatch.setattr(Begun, "finish", lambda self, finishes: [])
-    *wrong, _ = restores(root, tmp_path, SHORT)
+    *wrong, _ = restores(root, tmp_path, 12)
     assert wrong != []
 
 
-def backups(root, tmp_path, step):
-    """Yield what a killed backup left that the next one did not remove; at last how often it was
-    killed.
-    """
-    directory = tmp_path / "snapshots"
-    for kills, call in enumerate(range(0, NEVER, step)):
-        code = killed(TAKE, call, root, directory)
+@pytest.mark.parametrize("most", kill.POINTS)
+def test_nothing_is_left_of_a_killed_backup(root, tmp_path, most):
+    directory, left, count = tmp_path / "snapshots", [], 0
+    for at, _ in kill.kills(take, lambda: (root, directory), most):
         with synapse.open(str(root)) as memory:
-            taken = backup.take(memory.store, str(directory), keep=1)
-            if [os.path.basename(taken.path)] != os.listdir(directory):
-                yield call, os.listdir(directory)
-        if code == 0:
-            yield kills
-            return
-
-
-def test_nothing_is_left_of_a_killed_backup(root, tmp_path):
-    *wrong, kills = backups(root, tmp_path, SHORT)
-    assert wrong == []
-    assert kills > 5
-
-
-@pytest.mark.soak
-def test_a_backup_killed_at_every_call(root, tmp_path, capsys):
-    *wrong, kills = backups(root, tmp_path, LONG)
-    with capsys.disabled():
-        print(f"\nkilled at {kills} calls")
-    assert wrong == []
-    assert kills > 50
+            taken, count = backup.take(memory.store, str(directory), keep=1), count + 1
+        left += [(at, name) for name in os.listdir(directory) if name not in taken.path]
+    assert left == []
+    assert count > 5
 
 
 def test_a_backup_that_is_being_written_stays(root, tmp_path, monkeypatch):
@@ -143,9 +95,7 @@ def test_a_backup_that_is_being_written_stays(root, tmp_path, monkeypatch):
 
     def meanwhile(path):
         if os.path.basename(path).startswith("."):
-            life = begin("-c", TAKE, NEVER, root, directory)
-            life.communicate(timeout=60)
-            assert life.returncode == 0
+            kill.calls(take, root, directory)
             assert os.path.isdir(path)
         return check(path)
 

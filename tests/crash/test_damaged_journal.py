@@ -7,8 +7,6 @@ from __future__ import annotations
 import os
 import random
 import shutil
-import subprocess
-import sys
 
 import pytest
 
@@ -16,7 +14,7 @@ import synapse
 from synapse import StoreCorrupt
 from synapse.log import damage
 from synapse.log.chain import decode
-from tests.crash.killed import KILLED
+from tests.crash import kill
 
 ENTRIES = 12
 
@@ -265,31 +263,26 @@ def test_a_changed_last_line_is_no_torn_one(root):
         assert memory.verify().ok
 
 
-_REPAIR = (
-    KILLED
-    + """
-with synapse.open(sys.argv[1]) as memory:
-    kill_at(sys.argv[3], "open write rename replace unlink fsync fdatasync")
-    memory.repair(source=sys.argv[2])
-print(count)
-"""
-)
+def repair(root, source):
+    with synapse.open(root) as memory:
+        memory.repair(source=source)
 
 
-def test_a_killed_repair_leaves_the_journal_as_it_was_or_whole(root, template):
-    whole = lines(root)
+@pytest.mark.parametrize("most", kill.POINTS)
+def test_a_killed_repair_leaves_the_journal_as_it_was_or_whole(root, template, most):
+    whole, other = lines(root), f"{root}-other"
     raws = DAMAGES["noise"](whole, place_of(whole))
     write(root, raws)
-    for limit in range(0, 40, 2):
-        other = shutil.copytree(root, f"{root}-{limit}")
-        command = [sys.executable, "-c", _REPAIR, other, str(template / "ws"), str(limit)]
-        done = subprocess.run(command, capture_output=True, timeout=60)
-        assert done.returncode in (-9, 0), done.stderr
+
+    def fresh():
+        shutil.rmtree(other, ignore_errors=True)
+        return shutil.copytree(root, other), template / "ws"
+
+    for at, _ in kill.kills(repair, fresh, most):
         mended = lines(other)[: len(whole)]
-        assert mended == whole or b"".join(lines(other)).startswith(b"".join(raws))
+        assert mended == whole or b"".join(lines(other)).startswith(b"".join(raws)), at
         with synapse.open(str(other)) as memory:
             assert memory.repair(source=str(template / "ws")).ok
-        shutil.rmtree(other)
 
 
 def test_another_process_that_has_it_open_goes_on_in_what_was_put_back(root, template):

@@ -2,18 +2,23 @@
 reads is answered all the same, by what the journal holds.
 """
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from datetime import date
 
 import pytest
 
 import synapse
+from synapse.consolidate.nightly import run_nightly
 from synapse.index import readable
 from synapse.index.index import Index
-from synapse.model.agents import Agent
+from synapse.model.clock import now
+from tests.crash import kill
+from tests.crash.conftest import STAYS
 
 HANGS = 25  # seconds; a reader that waited for the lock's own patience took 60 and more
 HOLDERS = {
@@ -27,6 +32,7 @@ HOLDERS = {
     " f.execute('create table held(x)')",
 }
 HOLD = "import sys, time; root = sys.argv[1]; {}; print('held', flush=True); time.sleep(600)"
+ALL = str(len(STAYS) + 2)  # entries
 READERS = {
     "read": ["read", "--agent", "eng-b"],
     "unread": ["unread", "--agent", "eng-b"],
@@ -36,11 +42,8 @@ READERS = {
 
 
 @pytest.fixture
-def root(tmp_path):
-    root = tmp_path / "ws"
-    with synapse.init(str(root)) as memory:
-        for id in ("eng-a", "eng-b"):
-            memory.register(Agent(id, "engineer", read=("*",), write=("*",)))
+def root(root):
+    with synapse.open(str(root)) as memory:
         memory.as_agent("eng-a").append("The heron is blue.", "decisions/y")
         memory.as_agent("eng-b").search("heron")
     return str(root)
@@ -98,7 +101,7 @@ def unanswered(root):
             continue
         print(f"{name} {took:.2f} s: {done.stderr.strip()}")
         if done.returncode or (
-            done.stdout.strip() != "2" and "The heron is grey." not in done.stdout
+            done.stdout.strip() != ALL and "The heron is grey." not in done.stdout
         ):
             yield name, done.returncode, done.stdout, done.stderr
 
@@ -155,7 +158,7 @@ def test_it_is_said_once(root):
         assert len(said) == 1
         assert str(life.pid) in said[0] or "held" in said[0]
     with synapse.open(root) as memory:
-        assert len(memory.as_agent("eng-b").read(limit=None)) == 2
+        assert len(memory.as_agent("eng-b").read(limit=None)) == int(ALL)
 
 
 def test_a_long_life_goes_back_to_the_file(root):
@@ -163,10 +166,10 @@ def test_a_long_life_goes_back_to_the_file(root):
         reader = memory.as_agent("eng-b")
         line_behind(root)
         with Holding(root, "index"):
-            assert len(reader.read(limit=None)) == 2
+            assert len(reader.read(limit=None)) == int(ALL)
             assert memory.store.index.spare is not None
         line_behind(root)
-        assert len(reader.read(limit=None)) == 3
+        assert len(reader.read(limit=None)) == int(ALL) + 1
         for _ in range(100):  # who waited in vain lets go of the lock first
             if memory.store.index.spare is None:
                 return
@@ -190,7 +193,7 @@ def test_a_journal_that_lost_its_last_line_is_answered_as_it_was_seen(root):
     for args in READERS.values():
         done, _ = asked(root, *args)
         assert done.returncode == 0, done.stderr
-        assert done.stdout.strip() == "2" or "The heron is grey." in done.stdout
+        assert done.stdout.strip() == ALL or "The heron is grey." in done.stdout
         assert "lost" in done.stderr
     done, _ = asked(root, "write", "--from", "eng-a", "--namespace", "decisions/y", "more")
     assert done.returncode != 0
@@ -205,3 +208,93 @@ def test_a_reader_that_waits_is_found_out(root, monkeypatch):
         monkeypatch.setattr(Index, "to_read", lambda self, words: self.take_in() or self)
         with pytest.raises(synapse.StoreError):
             reader.read()
+
+
+# -- whoever holds something stands still at any of its calls --------------------------------------
+
+
+def write(root):
+    with synapse.open(root) as memory:
+        memory.as_agent("eng-a").append("The heron is green.", "decisions/y")
+
+
+def night(root):
+    with synapse.open(root) as memory:
+        another = date.fromordinal(735_000 + memory.store.log.last()).isoformat()
+        run_nightly(memory, another, now())
+
+
+def first_index(root):
+    for name in os.listdir(f"{root}/.index"):
+        if name.startswith("brain.db"):
+            os.unlink(f"{root}/.index/{name}")
+    with synapse.open(root) as memory:
+        memory.as_agent("eng-a").read()
+
+
+def read(root):
+    """Say what is read, and how long that took, of the processor too."""
+    start = time.monotonic()
+    with synapse.open(root) as memory:
+        me = memory.as_agent("eng-b")
+        bodies = [entry.body for entry in me.read(limit=None)]
+        hits = len(me.search("heron").hits)
+        me.briefing().markdown()
+    print(json.dumps([bodies, hits, time.monotonic() - start, time.process_time()]))
+
+
+def read_patiently(root):
+    """Wait for the index's lock as writers do."""
+    readable.READERS_WAIT = 600
+    Index.to_read = lambda self, words: self.take_in() or self
+    read(root)
+
+
+def stands_still(life):
+    """Wait until it has stopped; False where it came to its end."""
+    while life.poll() is None:
+        with open(f"/proc/{life.pid}/stat") as file:
+            if file.read().rpartition(")")[2].split()[0] == "T":
+                return True
+        time.sleep(0.005)
+    return False
+
+
+def unread(root, work, most, reader=read, patience=HANGS):
+    """Yield what a reader was not told while the work stood still at so many of its calls, and at
+    last how often it did and how long a reader took at most.
+    """
+    calls = f"{kill.CALLS} flock pread stat"
+    slowest, stood = (0, 0), 0
+    for at in kill.points(kill.calls(work, root, names=calls), most):
+        life = kill.begun(work, root, at=at, act=kill.STOP, names=calls)
+        stopped = stands_still(life)
+        asking = kill.begun(reader, root)
+        try:
+            out, err = asking.communicate(timeout=patience)
+            bodies, hits, *took = json.loads(out.splitlines()[0])
+            slowest, stood = max(slowest, tuple(took)), stood + stopped
+            if not {*bodies} >= {*STAYS, "The heron is blue."} or not hits:
+                yield at, bodies, err
+        except subprocess.TimeoutExpired:
+            yield at, "hangs"
+        finally:
+            for process in (asking, life):
+                process.kill()
+                process.communicate(HANGS)
+    yield stood, slowest
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it is seen in /proc whether one stands still")
+@pytest.mark.parametrize("most", [5, pytest.param(25, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("work", [write, night, first_index], ids=lambda work: work.__name__)
+def test_a_reader_is_answered_wherever_a_writer_stands_still(root, work, most):
+    *wrong, (stood, slowest) = unread(root, work, most)
+    print(f"stood still {stood} times; slowest reader, of it the processor, in seconds: {slowest}")
+    assert wrong == []
+    assert stood >= most - 2
+
+
+def test_a_reader_that_waits_for_who_stands_still_is_found_out(root):
+    *wrong, _ = unread(root, first_index, 12, read_patiently, patience=5)
+    assert "hangs" in [what for _, what, *_ in wrong]

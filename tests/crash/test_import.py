@@ -10,20 +10,12 @@ import pytest
 import synapse
 from synapse.log import unite
 from synapse.log.disk import sync, write_all
-from tests.crash.killed import KILLED
-from tests.crash.lives import begin
+from tests.crash import kill
 
-_IMPORT = (
-    KILLED
-    + """
-root, source, limit, names = sys.argv[1:]
-kill_at(limit, names)
-with synapse.open(root) as memory, open(source) as lines:
-    memory.import_(lines)
-print(count)
-"""
-)
-_CALLS = "open write pwrite writev rename replace link unlink fsync fdatasync mkdir"
+
+def take_in(root, source):
+    with synapse.open(root) as memory, open(source) as lines:
+        memory.import_(lines)
 
 
 @pytest.fixture(scope="module")
@@ -38,11 +30,6 @@ def source(tmp_path_factory):
         (folder / "export.jsonl").write_text("".join(memory.export()))
         digest = memory.digest()
     return folder / "export.jsonl", digest
-
-
-def _imported(root, source, limit):
-    life = begin("-c", _IMPORT, root, source, limit, _CALLS)
-    return *life.communicate(timeout=60), life.returncode
 
 
 def _is_half(root, source, digest):
@@ -66,31 +53,20 @@ def _is_half(root, source, digest):
     return drafts if records and drafts else None
 
 
-def test_a_killed_import_is_whole_or_nothing(source, tmp_path):
-    """Every second call up to the rename and those right behind it, then every tenth."""
-    killed_at(source, tmp_path, lambda n: [*range(0, min(n, 40), 2), *range(40, n, 10)])
-
-
-@pytest.mark.soak
-def test_an_import_killed_at_any_call_is_whole_or_nothing(source, tmp_path):
-    killed_at(source, tmp_path, range)
-
-
-def killed_at(source, tmp_path, chosen):
+@pytest.mark.parametrize("most", [24, pytest.param(200, marks=pytest.mark.soak)])
+def test_a_killed_import_is_whole_or_nothing(source, tmp_path, most):
     export, digest = source
-    empty = tmp_path / "empty"
+    empty, root = tmp_path / "empty", tmp_path / "cut"
     synapse.init(str(empty)).close()
-    whole = shutil.copytree(empty, tmp_path / "whole")
-    told, err, code = _imported(whole, export, 1 << 30)
-    assert code == 0, err
-    calls = int(told)
+
+    def fresh():
+        shutil.rmtree(root, ignore_errors=True)
+        return shutil.copytree(empty, root), export
+
     states = set()
-    for limit in chosen(calls):
-        root = str(shutil.copytree(empty, tmp_path / f"cut{limit}"))
-        assert _imported(root, export, limit)[2] == -9
+    for at, _ in kill.kills(take_in, fresh, most):
         states.add(os.path.exists(f"{root}/journal/{1:012d}.jsonl"))
-        assert _is_half(root, export, digest) is None, limit
-        shutil.rmtree(root)
+        assert _is_half(str(root), export, digest) is None, at
     assert len(states) == 2  # killed before the rename, and after it
 
 

@@ -7,29 +7,16 @@ import pytest
 import synapse
 from synapse import cli
 from synapse.log import redact as in_log
-from synapse.model.agents import Agent
-from tests.crash.killed import KILLED
-from tests.crash.lives import begin
+from tests.crash import kill
+from tests.crash.conftest import STAYS
 from tests.privacy.made import plain_in
 
 SAID = "Blue Heron {0} is bought in the third quarter.\nThe word for it is Otter Quay {0}."
-PROGRAM = KILLED + (
-    "kill_at(sys.argv[1], 'open rename unlink link fsync fdatasync write pread ftruncate')\n"
-    "from synapse import cli; sys.exit(cli.main(sys.argv[2:]))\n"
-)
-NEVER = 1 << 30  # calls
-LONG, SHORT = 1, 13  # calls from one kill to the next
+CALLS = f"{kill.CALLS} pread"
 
 
-@pytest.fixture
-def root(tmp_path):
-    root = tmp_path / "ws"
-    with synapse.init(str(root)) as memory:
-        for id in ("eng-a", "eng-b"):
-            memory.register(Agent(id, "engineer", read=("*",), write=("*",)))
-        for n in range(20):
-            memory.as_agent("eng-a").append(f"It stays: {n}.", "decisions/y")
-    return root
+def redact(root, id):
+    return cli.main(["--root", root, "redact", id, "--reason", "under embargo"])
 
 
 def prepared(root, n):
@@ -47,16 +34,6 @@ def prepared(root, n):
     return id, text
 
 
-def command(root, id):
-    return ["--root", str(root), "redact", id, "--reason", "under embargo"]
-
-
-def killed_at(root, id, call):
-    life = begin("-c", PROGRAM, call, *command(root, id))
-    life.communicate(timeout=60)
-    return life.returncode
-
-
 def what_is_wrong(root, id, text, before):
     """What is wrong after a kill, once it was opened, and once the command was given again."""
     with synapse.open(str(root)) as memory:
@@ -72,7 +49,7 @@ def what_is_wrong(root, id, text, before):
             yield "verify", report.problems
     if begun and (found := plain_in(root, [text])):
         yield "left", sorted(found)
-    if cli.main(command(root, id)) != 0:
+    if redact(str(root), id) != 0:
         yield "stuck", id
     with synapse.open(str(root)) as memory:
         memory.as_agent("eng-b").read()
@@ -88,34 +65,26 @@ def what_is_wrong(root, id, text, before):
             yield "lost", before - bodies
 
 
-def survey(root, step):
-    """Kill it at each so many-th call, until it comes to its end; return how often, and what was
-    wrong.
-    """
-    before, wrong = {f"It stays: {n}." for n in range(20)}, []
-    for n, call in enumerate(range(0, NEVER, step)):
-        id, text = prepared(root, n)
-        code = killed_at(root, id, call)
-        assert code in (0, -9)
-        wrong += [(call, *what) for what in what_is_wrong(root, id, text, before)]
-        if code == 0:
-            return n, wrong
-    return None
+def wrong_after_kills(root, most):
+    """Return at how many calls it was killed, and what was wrong afterwards."""
+    texts, wrong, count = {}, [], 0
+
+    def fresh():
+        id, text = prepared(root, len(texts))
+        texts[id] = text
+        return root, id
+
+    for at, (_, id) in kill.kills(redact, fresh, most, CALLS):
+        count += 1
+        wrong += [(at, *what) for what in what_is_wrong(root, id, texts[id], STAYS)]
+    return count, wrong
 
 
-def test_a_killed_redaction_is_finished_by_who_opens_it_next(root, capsys):
-    kills, wrong = survey(root, SHORT)
+@pytest.mark.parametrize("most", kill.POINTS)
+def test_a_killed_redaction_is_finished_by_who_opens_it_next(root, capsys, most):
+    count, wrong = wrong_after_kills(root, most)
     assert wrong == []
-    assert kills > 5
-
-
-@pytest.mark.soak
-def test_a_redaction_killed_at_every_call(root, capsys):
-    kills, wrong = survey(root, LONG)
-    with capsys.disabled():
-        print(f"\nkilled at {kills} calls")
-    assert wrong == []
-    assert kills > 100
+    assert count > 0.8 * most
 
 
 def test_drafts_that_killed_writers_left_go_too(root, capsys):
@@ -137,6 +106,6 @@ def test_drafts_that_killed_writers_left_go_too(root, capsys):
 def test_a_redaction_that_forgets_a_place_is_found_out(root, capsys, monkeypatch, left_out):
     monkeypatch.setattr(in_log, left_out, lambda *args: None)
     id, text = prepared(root, 1)
-    killed_at(root, id, 12)
+    assert kill.killed(redact, root, id, at=13, names=CALLS)
     found = {what[0] for what in what_is_wrong(root, id, text, set())}
     assert "back" in found

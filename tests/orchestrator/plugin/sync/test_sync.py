@@ -4,21 +4,20 @@ it; what the team decided is in every file, and nothing else, and does not come 
 import asyncio
 import os
 import re
-import subprocess
-import sys
 from datetime import date, time
 
 import pytest
 
 import synapse
 from orchestrator.nightly.schedule import Plan
+from orchestrator.plugin.install.place import SYNC, place
 from orchestrator.plugin.sync import sync as syncing
 from orchestrator.plugin.sync.projection import BYTES, longest_run
 from synapse import Agent
 from synapse.errors import Conflict, Forbidden
 from synapse.model.entry import Entry
 from synapse.model.records import Record
-from tests.crash.killed import KILLED
+from tests.crash import kill
 from tests.orchestrator.plugin.sync.conftest import SECRET
 
 CLAUDE = "# Shop\n\nIt sells one book.\n\n## Tests\n\nRun `make check`.\n"
@@ -499,18 +498,10 @@ def test_one_of_several_is_taken_out(project):
     assert project.read("AGENTS.md") is None
 
 
-PROGRAM = (
-    KILLED
-    + """
-import synapse
-from orchestrator.plugin.install.place import SYNC, place
-from orchestrator.plugin.sync import sync
-target = place(SYNC, sys.argv[2], None, False, dict(os.environ)).target
-kill_at(sys.argv[1], sys.argv[3])
-with synapse.open(target.root) as memory:
-    sync.sync(memory.store, target)
-"""
-)
+def synchronize(folder):
+    target = place(SYNC, folder, None, False, dict(os.environ)).target
+    with synapse.open(target.root) as memory:
+        syncing.sync(memory.store, target)
 
 
 @pytest.mark.parametrize(
@@ -521,23 +512,17 @@ def test_killed_anywhere_it_loses_nothing(project, names, step):
     for name, data in theirs.items():
         project.put(name, data)
     project.write("Use PostgreSQL.")
-    calls, codes = 0, set()
-    while 0 not in codes:
-        done = subprocess.run(
-            [sys.executable, "-c", PROGRAM, str(calls), str(project.folder), names],
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode in (0, -9), done.stderr
-        codes.add(done.returncode)
+    at, killed = 1, True
+    while killed:
+        killed = kill.killed(synchronize, project.folder, at=at, names=names)
         for name, data in theirs.items():
             text = project.read(name)
             assert text == data or (
                 (text.startswith(data) and text.endswith(b":end -->\n"))
                 or text.endswith(b":end -->\r\n")
             )
-        calls += step
-    assert codes == {0, -9}
+        at += step
+    assert at > 1 + step
     project.sync()
     assert sorted(proposals(project)) == sorted(
         ["# Shop\n\nIt sells one book.", "## Tests\n\nRun `make check`.", "Tabs,\nnot blanks."]
