@@ -199,6 +199,28 @@ def test_a_journal_that_lost_its_last_line_is_answered_as_it_was_seen(root):
     assert done.returncode != 0
 
 
+@pytest.mark.parametrize("most", [5, pytest.param(25, marks=pytest.mark.soak)])
+def test_a_journal_whose_end_is_cut_anywhere_is_answered(root, most):
+    line_behind(root)
+    kill.calls(read, root)  # the index has seen it
+    (path,) = (f"{root}/journal/{name}" for name in os.listdir(f"{root}/journal") if "0" in name)
+    with open(path, "rb") as file:
+        raw = file.read()
+    last = len(raw) - raw[:-1].rfind(b"\n") - 1
+    slowest = (0, 0)
+    for cut in kill.points(last, most):
+        os.truncate(path, len(raw) - cut)
+        asking = kill.begun(read, root)
+        out, err = asking.communicate(HANGS)
+        assert asking.returncode == 0, (cut, err)
+        bodies, _, *took = json.loads(out.splitlines()[0])
+        assert {*bodies} >= {*STAYS, "The heron is blue."}, cut
+        slowest = max(slowest, tuple(took))
+        with open(path, "r+b") as file:
+            file.write(raw)
+    print(f"slowest reader, of it the processor, in seconds: {slowest}")
+
+
 def test_a_reader_that_waits_is_found_out(root, monkeypatch):
     monkeypatch.setattr(readable, "READERS_WAIT", 600)
     line_behind(root)
