@@ -19,6 +19,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 
 from synapse.errors import (
@@ -29,14 +30,13 @@ from synapse.errors import (
     StoreError,
     SynapseError,
 )
-from synapse.exchange import acceptable, demand_empty, lines_out, proven, put_in
+from synapse.exchange import Copy, acceptable, demand_empty, lines_out, proven, put_in
 from synapse.log.begun import Begun
-from synapse.log.chain import decode, split
+from synapse.log.chain import split
 from synapse.log.disk import make_directory, sync_directory, write_file
 from synapse.log.files import FilesLog
 from synapse.model import clock
 from synapse.model.namespace import is_component
-from synapse.model.records import Record
 from synapse.store import Store
 from synapse.system.digest import sha256
 from synapse.system.plain_files import make_folder, open_file, read_file
@@ -131,14 +131,14 @@ def restore(store: Store, path: str, *, believe: bool = False) -> Snapshot:
     """
     snapshot = check(path)
     demand_empty(store, "restore")
-    lines = _lines(path)  # what is refused is refused before anything is there
-    if not isinstance(store.log, FilesLog):
-        put_in(store, *lines)
-        return snapshot
-    if believe:
-        store.log.accepted.accept_all(lines[0])
-    act = partial(_fill, store, snapshot, *lines)
-    Begun(store.log.root).carry_out("restore", {"path": os.path.abspath(path)}, act)
+    with _lines(store, path) as copy:  # what is refused is refused before anything is there
+        if not isinstance(store.log, FilesLog):
+            put_in(store, copy)
+            return snapshot
+        if believe:
+            store.log.accepted.accept_all(copy)
+        act = partial(_fill, store, snapshot, copy)
+        Begun(store.log.root).carry_out("restore", {"path": os.path.abspath(path)}, act)
     return snapshot
 
 
@@ -146,24 +146,27 @@ def finish_restore(store: Store, path: str) -> None:
     """Fill a workspace from a snapshot where a killed process began to."""
     if next(iter(store.log.since(0)), None) is None:
         try:
-            _fill(store, check(path), *_lines(path))
+            snapshot = check(path)
+            with _lines(store, path) as copy:
+                _fill(store, snapshot, copy)
         except NotFound as error:
             raise StoreError(f"a restore was begun and cannot be finished: {error}") from error
 
 
-def _lines(path: str) -> tuple[list[bytes], list[Record]]:
-    """Return what the log of a snapshot holds; it was read through before."""
+@contextmanager
+def _lines(store: Store, path: str) -> Iterator[Copy]:
+    """Copy what the log of a snapshot holds; it was read through before."""
     file = open_file(os.path.realpath(os.path.join(path, LOG)))
-    with open(file, encoding="utf-8", newline="\n") as lines:
-        return acceptable(lines)
+    with open(file, encoding="utf-8", newline="\n") as lines, acceptable(store, lines) as copy:
+        yield copy
 
 
-def _fill(store: Store, snapshot: Snapshot, raws: list[bytes], records: list[Record]) -> None:
+def _fill(store: Store, snapshot: Snapshot, copy: Copy) -> None:
     """Put the files of a snapshot there, and then its log: one that is there is whole."""
     path, root = snapshot.path, str(store.root)
     declared = {
         f"agents/{record.fields['agent']['id']}.yaml": record.fields.get("sha")
-        for record in records
+        for record in copy.records()
         if record.kind == "agent"
     }
     names = [
@@ -175,7 +178,7 @@ def _fill(store: Store, snapshot: Snapshot, raws: list[bytes], records: list[Rec
     store.operator_files.declare(None)  # its file is another one now
     theirs = (name for name in names if name == "synapse.yaml" or name in declared)
     store.operator_files.sign(*theirs)
-    put_in(store, raws, records)
+    put_in(store, copy)
 
 
 def is_kept(path: str) -> bool:
@@ -331,9 +334,7 @@ def _read(path: str) -> _Lines:
     """Return the chain of the lines, followed from the first to the last."""
     count, chain, origin, seq, at = 0, "", "", 0, 0
     with open(open_file(os.path.realpath(path)), encoding="utf-8", newline="\n") as lines:
-        for raw in proven(lines):
-            record = decode(raw)
-            assert record is not None  # it is proven
+        for raw, record in proven(lines):
             count, chain, seq, at = count + 1, split(raw)[0], record.seq, record.at
             origin = origin or chain
     return _Lines(count, f"{seq}:{chain}", origin, clock.iso(at))

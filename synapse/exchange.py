@@ -4,7 +4,11 @@ lines.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from typing import IO
 
 from synapse.errors import Conflict, InvalidEntry, InvalidQuery, StoreError
 from synapse.formats import codec
@@ -64,10 +68,10 @@ def lines_in(store: Store, lines: Iterable[str], *, believe: bool = False) -> in
     none. Those that were written elsewhere wait for a person, unless they are to be believed.
     """
     demand_empty(store, "import")
-    raws, records = acceptable(lines)
-    if believe and isinstance(store.log, FilesLog):
-        store.log.accepted.accept_all(raws)
-    return put_in(store, raws, records)
+    with acceptable(store, lines) as copy:
+        if believe and isinstance(store.log, FilesLog):
+            store.log.accepted.accept_all(copy)
+        return put_in(store, copy)
 
 
 def demand_empty(store: Store, act: str) -> None:
@@ -78,32 +82,66 @@ def demand_empty(store: Store, act: str) -> None:
         )
 
 
-def acceptable(lines: Iterable[str]) -> tuple[list[bytes], list[Record]]:
-    """Return the lines of an export, and their records. InvalidEntry where one may not be taken
-    in.
+@contextmanager
+def acceptable(store: Store, lines: Iterable[str]) -> Iterator[Copy]:
+    """Copy the lines of an export beside the log that is to take them in, so that they are checked
+    before the first of them is there, however many. InvalidEntry where one may not be taken in.
     """
-    raws = list(proven(lines))
-    records = [record for record in map(decode, raws) if record is not None]
-    demand_fit(records)
     from synapse.trust.keyring import unproven
 
-    for record, why in unproven(records):
-        raise InvalidEntry(
-            f"record {record.seq} ({record.id}) cannot be taken in: {why}; nothing was imported",
-            line=record.seq,
-        )
-    return raws, records
+    with _unnamed(store) as file:
+        copy = Copy(file)
+        demand_fit(copy.fill(lines))
+        for record, why in unproven(copy.records()):
+            raise InvalidEntry(
+                f"record {record.seq} ({record.id}) cannot be taken in: {why}; nothing was"
+                " imported",
+                line=record.seq,
+            )
+        yield copy
 
 
-def put_in(store: Store, raws: list[bytes], records: list[Record]) -> int:
+class Copy:
+    """The lines of an export in a file of this process, which are read as often as needed."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file = file
+        self.count = 0
+
+    def fill(self, lines: Iterable[str]) -> Iterator[Record]:
+        """Yield the records of these lines, each proven and then written to the file."""
+        for raw, record in proven(lines):
+            self.file.write(raw)
+            self.count += 1
+            yield record
+
+    def __iter__(self) -> Iterator[bytes]:
+        self.file.seek(0)
+        return iter(self.file)
+
+    def records(self) -> Iterator[Record]:
+        """Yield the record of each line."""
+        return (record for record in map(decode, self) if record is not None)
+
+
+def _unnamed(store: Store) -> IO[bytes]:
+    """Open a file that is gone with its process: on the disk of the log, or in memory with it."""
+    if not isinstance(store.log, FilesLog):
+        return BytesIO()
+    from tempfile import TemporaryFile
+
+    return TemporaryFile(dir=os.path.join(store.log.root, ".index"))
+
+
+def put_in(store: Store, copy: Copy) -> int:
     """Put acceptable lines into a log that holds nothing yet; return how many records."""
     if isinstance(store.log, FilesLog):
-        store.log.recover(raws, records)
+        store.log.recover(copy)
         store.operator_files.write_missing()
     else:
-        store.log.recover(records)
+        store.log.recover(copy.records())
     store.refresh(whole=True)
-    return len(records)
+    return copy.count
 
 
 def demand_fit(records: Iterable[Record]) -> None:
@@ -168,8 +206,8 @@ def _demand_related(log: FilesLog, lines: list[bytes], source: str) -> None:
     )
 
 
-def proven(lines: Iterable[str]) -> Iterator[bytes]:
-    """Yield the lines as bytes, each checked against the chain before it."""
+def proven(lines: Iterable[str]) -> Iterator[tuple[bytes, Record]]:
+    """Yield the lines as bytes, each checked against the chain before it, with its record."""
     chain, seq = GENESIS, 0
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -192,4 +230,4 @@ def proven(lines: Iterable[str]) -> Iterator[bytes]:
                 f"line {number} cannot be taken in: {why}; nothing was imported", line=number
             )
         chain, seq = line_chain, record.seq
-        yield raw
+        yield raw, record

@@ -202,13 +202,13 @@ class FilesLog(OperatorFiles):
         page = self.mirror.read(settle.page_path(record), limit=1 << 40)
         yield from (entry.text for entry in pages(page or b"") if entry.id == record.id)
 
-    def recover(self, raws: Collection[bytes], records: Iterable[Record]) -> None:
+    def recover(self, raws: Iterable[bytes]) -> None:
         """Become the copy of another log: its lines as they are. The tree follows at the next
         look.
         """
         from synapse.log.unite import begin
 
-        begin(self.root, self.journal, list(raws))
+        begin(self.root, self.journal, raws)
 
     @property
     def forked(self) -> bool:

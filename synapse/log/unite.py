@@ -50,7 +50,7 @@ def _counted(accepted: Accepted, merged: Merged) -> list[bytes]:
     ]
 
 
-def begin(root: str, journal: Journal, raws: Sequence[bytes]) -> None:
+def begin(root: str, journal: Journal, raws: Iterable[bytes]) -> None:
     """Make these lines, already proven, the whole journal of a workspace that has none: all of
     them, or none. The tree that follows from them is put there by whoever looks next.
     """
@@ -59,7 +59,7 @@ def begin(root: str, journal: Journal, raws: Sequence[bytes]) -> None:
         if journal.last():
             raise Conflict("the journal holds records already")
         progress.restart(root, 0)
-        _rewrite(journal, raws, os.path.join(root, ".index"))
+        _replace(journal, 1, raws, os.path.join(root, ".index"))
         sync_directory(root)
 
     journal.lock.run(write)
@@ -133,11 +133,16 @@ def lines_of(source: str, strict: bool = True) -> Iterator[bytes]:
 
 
 def _rewrite(journal: Journal, lines: Sequence[bytes], folder: str) -> None:
-    """Make these lines the journal, from the first file on that says anything else. The rename is
-    the commit; a crash right after it leaves lines twice, which the next merge sorts out.
-    """
+    """Make these lines the journal, from the first file on that says anything else."""
     start, count = _untouched(journal, lines)
-    os.rename(draft(folder, lines[count:]), journal._path(start))
+    _replace(journal, start, lines[count:], folder)
+
+
+def _replace(journal: Journal, start: int, lines: Iterable[bytes], folder: str) -> None:
+    """Make these lines the file of the journal that begins with this record, and the last one. The
+    rename is the commit; a crash right after it leaves lines twice, which the next merge sorts out.
+    """
+    os.rename(draft(folder, lines), journal._path(start))
     sync_directory(journal.directory)
     for segment in journal._list():
         if segment > start:
