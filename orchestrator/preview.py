@@ -55,7 +55,9 @@ def preview(
     model = task.model or agent.model or model
     counter = Counter(model, ratio=Ratios(root).of(model))
     past = histories(Runs(store)).get((role, engine or ""), [])
-    deps = PromptDeps(by_default, "auto", _secret(root), Templates(store.root), counter, past)
+    deps = PromptDeps(
+        by_default, "auto", _secret(root), Templates(store.root, needed=True), counter, past
+    )
     run, agent_memory = _run(task, role, store.clock()), memory.as_agent(agent.id)
     prompt, receipt, *_ = build_opening(run, agent, None, agent_memory, deps, not takes_tools)
     expected = selection.expected(role, past)

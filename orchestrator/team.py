@@ -26,6 +26,7 @@ from orchestrator.supervisor import Supervisor
 from orchestrator.tools import calls
 from synapse.errors import Forbidden, InvalidEntry, NotFound, SynapseError
 from synapse.formats.keys import TEAM, strays
+from synapse.log.accepted import INSTRUCTIONS, WAITING_FILE, counts
 from synapse.system import yaml
 from synapse.system.checks import checked, fields_fit
 from synapse.system.ownership import unfit
@@ -70,7 +71,8 @@ class Team(NamedTuple):
             owner = os.stat(os.path.dirname(real)).st_uid
             with open(open_file(real), "rb") as file:
                 problem = unfit(os.fstat(file.fileno()), owner)
-                text = file.read(1 << 20).decode()
+                raw = file.read(1 << 20)
+            text = raw.decode()
         except FileNotFoundError as error:
             raise NotFound(
                 f"{path} is not there; `orchestrator init` writes an example", id=path
@@ -80,6 +82,9 @@ class Team(NamedTuple):
         try:
             if problem:
                 raise InvalidEntry(f"it is not taken: {problem}")
+            folder, name = os.path.split(real)
+            if name in INSTRUCTIONS and not counts(folder, name, raw):
+                raise InvalidEntry(f"it is not taken: {WAITING_FILE}")
             fields = yaml.load(text, depth=3, typed=True)
         except InvalidEntry as error:
             raise InvalidEntry(f"{path}: {error}", path=path) from None

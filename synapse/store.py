@@ -89,6 +89,16 @@ class Store:
         self._looked = self._noticed = -LOOK_EVERY
         self._pause = LOOK_EVERY
 
+    @property
+    def foreign(self) -> bool:
+        """Say whether nothing of the workspace counted when this was opened."""
+        return isinstance(self.log, FilesLog) and self.log.was_foreign
+
+    @property
+    def outdated(self) -> bool:
+        """Say whether a person accepted the workspace since: whoever goes on opens it anew."""
+        return isinstance(self.log, FilesLog) and self.foreign and self.log.accepted.known
+
     # -- keeping in step ---------------------------------------------------------------------------
 
     def refresh(self, *, whole: bool = False) -> None:

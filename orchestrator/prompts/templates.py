@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from orchestrator.prompts.fence import inline, quoted
 from orchestrator.prompts.plain import fill
 from synapse.errors import USAGE, SynapseError
+from synapse.log.accepted import WAITING_FILE, counts
 from synapse.system.digest import sha256
 from synapse.system.ownership import unfit
 
@@ -39,10 +40,13 @@ class BrokenTemplate(SynapseError):
 
 
 class Templates:
-    """The templates as a workspace has them; without one, as they come with the package."""
+    """The templates as a workspace has them; without one, as they come with the package. Those that
+    git brought, and nobody accepted, are refused where they are `needed`, and left out elsewhere.
+    """
 
-    def __init__(self, root: str | None = None) -> None:
+    def __init__(self, root: str | None = None, needed: bool = False) -> None:
         self.folder = os.path.join(root, "prompts") if root else None
+        self._needed = needed
         self._seen: Signature | None = None
         self._sources: Sources = {}
         self._version = ""
@@ -91,7 +95,7 @@ class Templates:
         if signature == self._seen:
             return
         sources = dict(_sources(_package())) | (
-            dict(_sources(self.folder, os.path.dirname(self.folder)))
+            dict(_sources(self.folder, os.path.dirname(self.folder), self._needed))
             if self.folder and signature
             else {}
         )
@@ -165,14 +169,20 @@ def _signature(folder: str) -> Signature:
     )
 
 
-def _sources(folder: str, owned: str = "") -> Iterator[tuple[str, tuple[str, str]]]:
-    """Name, path and text of every template of a folder; `owned` is the one whose owner they have
-    to have, where that is another.
+def _sources(
+    folder: str, root: str = "", needed: bool = False
+) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Name, path and text of every template of a folder; `root` is the workspace whose owner they
+    have to have, and in which they count.
     """
     for name in sorted(os.listdir(folder)):
         if _NAME.fullmatch(name):
             path = os.path.join(folder, name)
-            yield name, (path, _text(path, owned or folder))
+            text = _text(path, root or folder)
+            if not root or counts(root, f"prompts/{name}", text.encode()):
+                yield name, (path, text)
+            elif needed:
+                raise BrokenTemplate(f"{path}: {WAITING_FILE}", file=path, line=0)
 
 
 def _text(path: str, owned: str) -> str:

@@ -114,7 +114,7 @@ class RunStore:
         self.lease = Lease(self.root, name, lease)
         self.costs = Costs(self.runs, self.root, self.is_lasting, self.lease, limits)
         self.admission = Admission(memory.store, self.runs, self.costs, self.lease, offer)
-        self.templates = Templates(memory.store.root)
+        self.templates = Templates(memory.store.root, needed=True)
         self.secret = (
             secret(self.root) if seed is None else sha256(f"seed {seed}".encode()).digest()
         )

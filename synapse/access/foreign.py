@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from synapse.errors import InvalidQuery, NotFound
-from synapse.log.accepted import RULES
+from synapse.log.accepted import INSTRUCTIONS, RULES, KeyFields, is_signed, listed
 from synapse.log.adopt import Drop
 from synapse.log.chain import imprint, seq_of
 from synapse.log.files import FilesLog
@@ -43,17 +43,39 @@ class Foreign(NamedTuple):
         """Return the place of the first of the records; 1 where there is none."""
         return min((record.seq for record in self.records), default=1)
 
-    def by(self, authors: Collection[str]) -> Foreign:
-        """Return what these authors wrote, and what says nothing of its own."""
+    def by(self, authors: Collection[str], keys: Sequence[KeyFields] = ()) -> Foreign:
+        """Return what these authors wrote, what these keys signed with the records that register
+        them, and what says nothing of its own.
+        """
         if missing := sorted({*authors} - {*self.authors}):
             raise NotFound(f"nothing of {', '.join(missing)} waits", id=missing[0])
-        names = {*authors}
+        names, ids = {*authors}, {key["id"] for key in keys}
         records = (
             record
             for record in self.records
-            if record.kind in MECHANICAL or author_of(record) in names
+            if record.kind in MECHANICAL
+            or author_of(record) in names
+            or key_of(record).get("id") in ids
+            or any(is_signed(record, key) for key in keys)
         )
         return Foreign(tuple(records))
+
+
+def key_of(record: Record) -> KeyFields:
+    """Return the public key that a record registers; nothing where it registers none."""
+    key = record.fields.get("key") if record.kind == "key" else None
+    return key if isinstance(key, dict) else {}
+
+
+def keys_in(store: Store, foreign: Foreign, ids: Collection[str]) -> list[KeyFields]:
+    """Return the public keys with these ids: those that wait, and those that count already."""
+    with store.snapshot() as snap:
+        registered = snap.names.keys
+    keys = {} if registered is None else {id: key.fields for id, key in registered.by_id.items()}
+    keys |= {key["id"]: key for record in foreign.records if (key := key_of(record)).get("id")}
+    if missing := sorted({*ids} - {*keys}):
+        raise NotFound(f"there is no key {missing[0]} here", id=missing[0])
+    return [keys[id] for id in dict.fromkeys(ids)]
 
 
 def author_of(record: Record) -> str:
@@ -73,7 +95,8 @@ def raises(record: Record) -> str:
             f" {agent.get('authority')}"
         )
     if record.kind == "key":
-        return f"registers a key of {fields.get('owner') or 'the workspace'}"
+        key = key_of(record)
+        return f"registers the key {key.get('id')} of {key.get('owner') or fields.get('owner')}"
     if record.kind == "settings":
         return "changes the settings"
     return f"{record.kind} of {fields.get('entry') or 'lines'}" if record.kind in RULES else ""
@@ -98,18 +121,27 @@ def waiting(store: Store) -> Foreign:
     else:
         paths = [path for path, _ in _not_held(log, ("synapse.yaml", *log.declared()))]
         paths += _dropped(log)
+    files = _read(log, (*INSTRUCTIONS, *listed(log.root, "prompts")))
+    paths += [path for path, raw in files if not log.accepted.takes_file(path, raw, note=False)]
     return Foreign(records, tuple(_read(log, dict.fromkeys(paths))))
 
 
-def accept(store: Store, foreign: Foreign, authors: Iterable[str]) -> None:
-    """Have this count from now on, and what these authors write in times to come. What follows from
-    it is derived by `take_in`, in a store that was opened since.
+def accept(
+    store: Store, foreign: Foreign, authors: Iterable[str], keys: Iterable[KeyFields] = ()
+) -> None:
+    """Have this count from now on, and what these authors write and these keys sign in times to
+    come. What follows from it is derived by `take_in`, in a store that was opened since.
     """
     persons_alone("accept what was written elsewhere")
     log = _files_log(store)
     seqs = {record.seq for record in foreign.records}
     imprints = [imprint(raw) for raw in log.journal.lines() if seq_of(raw) in seqs]
-    log.accepted.accept(imprints, authors)
+    keyed = {key["owner"] for key in log.accepted.decision.keys.values()}
+    registered = map(key_of, foreign.records)
+    renewed = [key for key in registered if key.get("owner") in keyed]  # whoever is keyed stays so
+    acts = [record.fields for record in foreign.records if record.kind == "key"]
+    ended = [str(fields.get("id")) for fields in acts if fields.get("how") == "revoked"]
+    log.accepted.accept(imprints, authors, [*keys, *renewed], ended)
     for path, raw in foreign.files:
         log.accepted.note_file(path, raw)
 

@@ -72,7 +72,7 @@ def _serve(call: Call) -> None:
     from synapse.mcp.offer import offer, operators_tools
     from synapse.trust.bearer import TokenFile
 
-    args, opened = call.args, Opened(lambda: call.memory)
+    args, opened = call.args, Opened(lambda: call.current_memory)
     tokens = None if args.token_file is None else TokenFile(os.path.expanduser(args.token_file))
     identify = _identify(call, opened)
     is_operator = not args.token_file and call.who(args.agent) == OPERATOR

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import time
 
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options, Usage
 from synapse.cli.frame.parse import many
 from synapse.errors import StoreError
+from synapse.log.accepted import FOREIGN_WORKSPACE
 from synapse.model.agents import OPERATOR
 from synapse.system import extras
 from synapse.system.typed import TYPE_CHECKING
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from synapse.trust.bearer import Token
 
 PORT = 8642
+LOOK_EVERY = 0.5  # seconds, for a workspace that is to be accepted
 
 
 def serve_options(parser: Options) -> None:
@@ -56,7 +59,7 @@ def serve(call: Call) -> None:
     from synapse.server.announcement import announced
     from synapse.server.application import build
 
-    serving = serving_of(call, call.memory, host)
+    serving = serving_of(call, _accepted(call), host)
     with announced(call.root, serving.secret) as leave:
 
         def ready(address: str) -> None:
@@ -65,6 +68,15 @@ def serve(call: Call) -> None:
                 call.note(line)
 
         run.serve(build(serving), host, port, ready)
+
+
+def _accepted(call: Call) -> Memory:
+    """Return the memory, once a person accepted a workspace that came from elsewhere."""
+    if call.memory.store.foreign:
+        call.note(f"{FOREIGN_WORKSPACE}; it is served from then on")
+        while not call.memory.store.outdated:
+            time.sleep(LOOK_EVERY)
+    return call.current_memory
 
 
 def dashboard_options(parser: Options) -> None:

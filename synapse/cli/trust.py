@@ -19,7 +19,10 @@ from synapse.trust import decisions
 from synapse.trust.persons import persons_alone
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from synapse.formats.wants import Want
+    from synapse.log.accepted import KeyFields
 
 NOT_TRUSTED = 1
 SHOWN = 20  # criticals, and rules, that are shown each
@@ -39,6 +42,13 @@ def trust_options(parser: Options) -> None:
         default=[],
         metavar="AUTHOR",
         help="of --text: what this one wrote alone",
+    )
+    add(
+        "--key",
+        action="append",
+        default=[],
+        metavar="KEY",
+        help="of --text: what is signed by this key alone; of its owner, nothing else from now on",
     )
 
 
@@ -171,31 +181,35 @@ def trust_text(call: Call) -> int:
     if args.revoke:
         raise Usage("what was accepted stays accepted: --revoke is for what a workspace asks for")
     foreign = texts.waiting(store)
-    if args.author:
-        foreign = foreign.by(args.author)
-    waits = any(foreign)
+    keys = texts.keys_in(store, foreign, args.key)
+    if args.author or keys:
+        foreign = foreign.by(args.author, keys)
+    waits = any(foreign) or bool(keys)
     if args.show or not waits:
         call.show(lambda: as_json(foreign), lambda: format_foreign(call, foreign))
         return 0
     persons_alone("accept what was written elsewhere")
     if not args.yes and not _agreed(call, format_foreign(call, foreign), "Accept", "accepted"):
         return NOT_TRUSTED
-    authors = texts.remembered(foreign)
-    texts.accept(store, foreign, authors)
+    signed = {str(key["owner"]) for key in keys}
+    authors = [name for name in texts.remembered(foreign) if name not in signed]
+    texts.accept(store, foreign, authors, keys)
     store.operator_files.complaints.clear()  # of files that wait no more
     with core.open(store.root or call.root) as memory:  # which this one may only read
         memory.store.index.say = lambda note: None
         texts.take_in(memory.store, foreign.first - 1)
-    call.show(lambda: as_json(foreign) | {"accepted": True}, lambda: accepted(foreign, authors))
+    text = accepted(foreign, authors, keys)
+    call.show(lambda: as_json(foreign) | {"accepted": True}, text)
     return 0
 
 
-def accepted(foreign: Foreign, authors: list[str]) -> str:
+def accepted(foreign: Foreign, authors: list[str], keys: Sequence[KeyFields]) -> str:
     """Return what was done, in a line or two."""
     count, files = len(foreign.records), len(foreign.files)
     lines = [f"accepted: {plural(count, 'record')}, {plural(files, 'file')}"]
     if authors:
         lines.append(f"what comes of {', '.join(authors)} is accepted from now on")
+    lines += [f"of {key['owner']}, what the key {key['id']} signed alone is" for key in keys]
     return "\n".join(map(one_line, lines))
 
 

@@ -16,20 +16,22 @@ import json
 import os
 import sys
 from _thread import RLock
-from collections.abc import Callable, Collection, Iterable
-from errno import EDQUOT, EIO, ENOSPC
+from collections.abc import Callable, Collection, Iterable, Mapping
 
-from synapse.errors import StoreError
+from synapse.errors import StoreError, SynapseError
+from synapse.log import git
 from synapse.log.begun import Begun
-from synapse.log.chain import imprint, is_whole, seq_of
-from synapse.log.disk import write_all
-from synapse.log.git import is_work_tree
+from synapse.log.chain import decode, imprint, is_whole, seq_of
+from synapse.log.damage import has_text
+from synapse.log.imprints import END, SIZE, Imprints
 from synapse.log.progress import boot
 from synapse.model.agents import OPERATOR
-from synapse.model.records import Record
+from synapse.model.entry import SEALED
+from synapse.model.records import Record, entry_of
 from synapse.system import home
 from synapse.system.digest import blake2b
 from synapse.system.plain_files import open_file, read_file, replace_file
+from synapse.system.typed import Any, NamedTuple, TypeAlias
 
 FOREIGN_WORKSPACE = (
     "this workspace came from elsewhere, and nobody accepted its text: `synapse trust --text` shows"
@@ -37,10 +39,20 @@ FOREIGN_WORKSPACE = (
 )
 # by these the operator acts: they are accepted one by one, never for what is to come
 RULES = frozenset(("agent", "settings", "key", "redact", "repair"))
-_SIZE = 16  # bytes of an imprint
-_PASSING = frozenset((EDQUOT, EIO, ENOSPC))
-_END = 256 * _SIZE  # of a file that is read first: most who ask are about the last lines
+# besides the templates in `prompts/`: who takes part, with which engine and what it is told
+INSTRUCTIONS = ("team.yaml",)
+WAITING_FILE = (
+    "it was written elsewhere, and what it says waits: `synapse trust --text` shows it, and asks"
+)
+KeyFields: TypeAlias = Mapping[str, Any]  # a public key, as its record has it
 _OWN, _PLACE, _INDEX = ".index/own", ".index/place", ".index/brain.db"
+
+
+class Decision(NamedTuple):
+    """The authors that a person accepted for what is to come, and the public keys, by their ids."""
+
+    authors: frozenset[str] = frozenset()
+    keys: Mapping[str, KeyFields] = {}
 
 
 class Accepted:
@@ -51,9 +63,9 @@ class Accepted:
         self.imprints: set[bytes] = set()
         self.first = b""  # the imprint of the first line, where there is one
         self.name = ""  # of the person's file, which it has from that
-        self.own: _File | None = None
-        self.person: _File | None = None
-        self._known: bool | None = None
+        self.own: Imprints | None = None
+        self.person: Imprints | None = None
+        self._known = False
         self.mutex = RLock()
         self._reopen()
 
@@ -67,14 +79,12 @@ class Accepted:
         """Say whether anything of the journal counts, or there is nothing yet: its first line is
         known, or the person decided about it.
         """
-        if self._known is None:
+        if not self._known:
             first = self._first()
-            counts = not first or self._begins(first) or self.holds(first)
-            counts = counts or self._decision() is not None
-            counts = counts or (not self.placed and bool(self._seen_before()))
             if not first:
                 return True  # which may change with the next line
-            self._known = counts
+            counts = self._begins(first) or self.holds(first) or self._decision() is not None
+            self._known = counts or (not self.placed and bool(self._seen_before()))
         return self._known
 
     def settle(
@@ -125,7 +135,7 @@ class Accepted:
         mark = imprint(raw)
         if self.holds(mark):
             return True
-        if not self._believed(record):
+        if not self._believed(raw, record):
             return False
         self.add((mark,))
         return True
@@ -153,9 +163,21 @@ class Accepted:
         if not self.holds(mark):
             self.add((mark,))
 
+    def takes_file(self, path: str, raw: bytes, note: bool = True) -> bool:
+        """Return whether a file counts as it is: it is known, or a person wrote it here and git did
+        not bring it. It is noted then.
+        """
+        if self.holds_file(path, raw):
+            return True
+        if not self.known or git.brought(self.root, {path: raw}):
+            return False
+        if note:
+            self.note_file(path, raw)
+        return True
+
     def forget(self) -> None:
         """Look at the beginning of the journal again: its files are others."""
-        self.first, self.name, self._known = b"", "", None
+        self.first, self.name, self._known = b"", "", False
 
     def close(self) -> None:
         """Close the files. Idempotent."""
@@ -165,16 +187,29 @@ class Accepted:
 
     # -- what the person decided -------------------------------------------------------------------
 
-    def authors(self) -> frozenset[str]:
-        """Return the authors that are accepted for what is to come."""
-        return self._decision() or frozenset()
+    @property
+    def decision(self) -> Decision:
+        """Return whom the person accepted for what is to come."""
+        return self._decision() or Decision()
 
-    def accept(self, imprints: Collection[bytes], authors: Iterable[str]) -> None:
-        """Note that these count, and these authors for what is to come."""
+    def accept(
+        self,
+        imprints: Collection[bytes],
+        authors: Iterable[str],
+        keys: Iterable[KeyFields] = (),
+        ended: Collection[str] = (),
+    ) -> None:
+        """Note that these count, and these authors and keys for what is to come; keys that are
+        `ended` prove nothing from then on, and their owner's name alone still does not.
+        """
         self.add(imprints, strict=True)
-        names = sorted(self.authors() | {*authors} - {OPERATOR})
-        home.write(self._decisions(), (json.dumps({"authors": names}) + "\n").encode())
-        self._known = None
+        before = self.decision
+        names = before.authors | {*authors} - {OPERATOR}
+        by_id = {**before.keys, **{key["id"]: dict(key) for key in keys}}
+        by_id |= {id: {**by_id[id], "ended": True} for id in ended if id in by_id}
+        text = json.dumps({"authors": sorted(names), "keys": by_id})
+        home.write(self._decisions(), f"{text}\n".encode())
+        self._known = False
 
     def accept_all(self, lines: Iterable[bytes]) -> None:
         """Note that these count, which are to be the whole journal."""
@@ -188,23 +223,31 @@ class Accepted:
         self._name()
         return f"journals/{self.name}.json"
 
-    def _decision(self) -> frozenset[str] | None:
-        """Return the authors of the decision; None where none was made."""
+    def _decision(self) -> Decision | None:
+        """Return what the person decided; None where nothing was."""
         self._name()
         raw = home.read(self._decisions()) if self.name else None
         try:
-            return None if raw is None else frozenset(json.loads(raw)["authors"])
+            if raw is None:
+                return None
+            got = json.loads(raw)
+            return Decision(frozenset(got["authors"]), dict(got.get("keys", {})))
         except (ValueError, TypeError, KeyError):
             return None
 
-    def _believed(self, record: Record) -> bool:
-        """Return whether the author of a record is accepted for what comes, and it is none by which
-        the operator acts.
+    def _believed(self, raw: bytes, record: Record) -> bool:
+        """Return whether a record is by an author who is accepted for what comes, and by none of
+        the rules by which the operator acts. Of one with an accepted key, only what it signed is.
         """
         if record.kind in RULES:
             return False
-        authors = self.authors()
-        return record.by in authors and record.fields.get("author", record.by) in authors
+        authors, keys = self.decision
+        names = {record.by, record.fields.get("author", record.by)}
+        own = [key for key in keys.values() if key["owner"] in names]
+        if not own:
+            return names <= authors
+        whole = decode(raw) or record  # it may have come without its text
+        return any(is_signed(whole, key) for key in own if "ended" not in key)
 
     # -- the files ---------------------------------------------------------------------------------
 
@@ -254,17 +297,17 @@ class Accepted:
     def _carry_over(self) -> None:
         """Keep with the person's what this place knew before there was a line."""
         early = set[bytes]()
-        if self.person is not None and self.own is not None and not self.person.size():
+        if self.person is not None and self.own is not None and not self.person.read_at(1, 0):
             self.own.read(early, True)
-            if early and len(early) * _SIZE <= _END:
+            if early and len(early) * SIZE <= END:
                 self.person.add(b"".join(early))
 
     def _reopen(self) -> None:
         """Open what was noted at this place, if it was."""
         witness = _witness(self.root)
         path = os.path.join(self.root, _OWN)
-        file = _File(path, start=_SIZE)
-        self.own = file if witness and file.head() == witness else None
+        file = Imprints(path, start=SIZE)
+        self.own = file if witness and file.read_at(SIZE, 0) == witness else None
         if self.own is None:
             file.close()
 
@@ -299,10 +342,9 @@ class Accepted:
 
     def _files(self) -> list[bytes]:
         """Return the imprints of the operator's files as they are."""
-        folder = os.path.join(self.root, "agents")
-        names = os.listdir(folder) if os.path.isdir(folder) else []
+        paths = ["synapse.yaml", *INSTRUCTIONS, *listed(self.root, "agents")]
         imprints = []
-        for path in ("synapse.yaml", *(f"agents/{name}" for name in names)):
+        for path in (*paths, *listed(self.root, "prompts")):
             try:
                 imprints.append(_of_file(path, read_file(os.path.join(self.root, path))))
             except OSError:
@@ -327,10 +369,53 @@ class Accepted:
                 connection.close()
             current = json.loads(rows["reached"])[3] == boot() != "-"
             # an index may be behind: only git could have brought what it has not seen
-            count = int(rows["seq"]) if is_work_tree(self.root) else sys.maxsize
+            count = int(rows["seq"]) if git.is_work_tree(self.root) else sys.maxsize
             return count if current else 0
         except (sqlite3.Error, OSError, ValueError, KeyError, IndexError, TypeError):
             return 0
+
+
+def is_signed(record: Record, key: KeyFields) -> bool:
+    """Return whether a record is an entry that the owner of this public key wrote and signed with
+    it. Nothing is where the package that tells is not installed.
+    """
+    if record.kind != "entry" or not has_text(record):
+        return False
+    if {record.by, record.fields.get("author", record.by)} != {key["owner"]}:
+        return False
+    from synapse import crypto
+
+    entry = entry_of(record)
+    try:
+        public, header = crypto.from_fields(key), crypto.header(entry)
+        if entry.scope in SEALED:
+            crypto.check(entry.body, header, public)
+        else:
+            crypto.verify(entry.signature or "", entry.body, header, public)
+    except (SynapseError, ValueError, KeyError, TypeError):
+        return False
+    return True
+
+
+def listed(root: str, folder: str) -> list[str]:
+    """Return the paths of what lies in a folder of a workspace."""
+    try:
+        return [f"{folder}/{name}" for name in sorted(os.listdir(os.path.join(root, folder)))]
+    except OSError:
+        return []
+
+
+def counts(root: str, path: str, raw: bytes) -> bool:
+    """Return whether a file of a workspace that tells agents what to do counts as it is. That of no
+    workspace is whose program names it.
+    """
+    if not os.path.isdir(os.path.join(root, "journal")):
+        return True
+    accepted = Accepted(root)
+    try:
+        return accepted.takes_file(path, raw)
+    finally:
+        accepted.close()
 
 
 def persons_own(lines: Iterable[bytes]) -> list[bytes]:
@@ -346,102 +431,8 @@ def persons_own(lines: Iterable[bytes]) -> list[bytes]:
     return [mark for mark in imprints if mark in marks]
 
 
-def _persons(name: str) -> _File:
-    return _File(os.path.join(home.operator_home(), "journals", name), persons=True)
-
-
-class _File:
-    """One file of imprints. It is read from its end, and to its beginning where that is needed."""
-
-    def __init__(self, path: str, start: int = 0, persons: bool = False) -> None:
-        self.path = path
-        self.start = start  # where the first imprint is
-        self.persons = persons
-        self.fd = -1
-        self.writing = False
-        self.full = False  # the disk took the last imprints not, which may be over soon
-        self.low = self.high = -1  # what was read of it
-
-    def add(self, raw: bytes) -> bool:
-        """Add imprints; return whether that was done."""
-        try:
-            write_all(self._open(writing=True), raw)
-        except OSError as error:
-            self.full = error.errno in _PASSING
-            return False
-        self.full = False
-        return True
-
-    def size(self) -> int:
-        """Return how many bytes it has; 0 where it is not there."""
-        try:
-            return os.fstat(self._open()).st_size
-        except OSError:
-            return 0
-
-    def head(self) -> bytes:
-        """Return what stands before the first imprint; empty where there is no file."""
-        try:
-            return os.pread(self._open(), self.start, 0)
-        except OSError:
-            return b""
-
-    def begins(self, mark: bytes) -> bool:
-        """Return whether this is one of its first imprints."""
-        try:
-            raw = os.pread(self._open(), _END, self.start)
-        except OSError:
-            return False
-        return any(raw[at : at + _SIZE] == mark for at in range(0, len(raw), _SIZE))
-
-    def read(self, into: set[bytes], whole: bool) -> bool:
-        """Take in what it has more; return whether that was anything."""
-        try:
-            fd = self._open()
-            size = os.fstat(fd).st_size // _SIZE * _SIZE
-            if self.high < 0:
-                self.low = self.high = max(self.start, size - _END)
-            ranges = [(self.high, size)] if size > self.high else []
-            ranges += [(self.start, self.low)] if whole and self.low > self.start else []
-            for low, high in ranges:
-                raw = os.pread(fd, high - low, low)
-                into.update(raw[at : at + _SIZE] for at in range(0, len(raw), _SIZE))
-        except OSError:
-            return False
-        self.high = max(self.high, size)
-        self.low = self.start if whole else self.low
-        return bool(ranges)
-
-    def _open(self, writing: bool = False) -> int:
-        """Return its descriptor; OSError where there is no such file, or it is not this user's."""
-        if self.fd >= 0 and os.fstat(self.fd).st_nlink and self.writing >= writing:
-            return self.fd
-        if self.fd >= 0:
-            os.close(self.fd)
-            self.fd = -1
-        flags, mode = os.O_RDONLY, 0o600
-        if writing:
-            flags = os.O_RDWR | os.O_APPEND | (os.O_CREAT if self.persons else 0)
-        if writing and self.persons:
-            home.make_folder(os.path.dirname(self.path))
-        fd = open_file(self.path, flags, mode)
-        status = os.fstat(fd)
-        if self.persons and (status.st_uid not in (os.geteuid(), 0) or status.st_mode & 0o022):
-            os.close(fd)
-            raise PermissionError(f"{self.path} may be another user's work")
-        if writing and status.st_size % _SIZE:  # somebody was stopped in the middle
-            os.write(fd, b"\0" * (_SIZE - status.st_size % _SIZE))
-        self.fd, self.writing = fd, writing
-        return fd
-
-    def __del__(self) -> None:
-        self.close()  # where a workspace was not closed, or could not be opened
-
-    def close(self) -> None:
-        """Close it. Idempotent."""
-        if self.fd >= 0:
-            os.close(self.fd)
-            self.fd = -1
+def _persons(name: str) -> Imprints:
+    return Imprints(os.path.join(home.operator_home(), "journals", name), persons=True)
 
 
 def _witness(root: str) -> bytes:
@@ -464,7 +455,7 @@ def _first_of(path: str) -> bytes:
 
 def _of_file(path: str, raw: bytes) -> bytes:
     text = b"file\0%b\0%b" % (path.encode("utf-8", "surrogateescape"), raw)
-    return blake2b(text, digest_size=_SIZE).digest()
+    return blake2b(text, digest_size=SIZE).digest()
 
 
 def _remove(path: str) -> None:

@@ -44,6 +44,7 @@ class FilesLog(OperatorFiles):
         self.scanner = Scanner(self.root)
         folder = os.path.join(self.root, "journal")
         self.accepted = Accepted(self.root)
+        self.was_foreign = not self.accepted.known
         self.journal = Journal(folder, clock, readonly=readonly, accepted=self.accepted)
         if not self.readonly and not self.accepted.placed:
             self._note_place()

@@ -16,7 +16,7 @@ from synapse.mcp.caller import Caller, Identify
 
 class Opened:
     """A workspace that is opened by the first who asks, and tried again by the next where it
-    could not be: a server may be started before its workspace is there."""
+    could not be: a server may be started before its workspace is there, or is accepted."""
 
     def __init__(self, opens: Callable[[], Memory]) -> None:
         self._opens = opens
@@ -25,7 +25,7 @@ class Opened:
 
     def memory(self) -> Memory:
         with self._lock:
-            if self._memory is None:
+            if self._memory is None or self._memory.store.outdated:
                 self._memory = self._opens()
             return self._memory
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from synapse.errors import InvalidEntry, StoreError, SynapseError
 from synapse.index.index import Index
+from synapse.log.accepted import WAITING_FILE
 from synapse.log.commit import Commit, agent_record
 from synapse.log.files import FilesLog
 from synapse.model.agents import OPERATOR, settled
@@ -26,10 +27,6 @@ if TYPE_CHECKING:
 
 # files whose changes are journalled with one turn at the lock and one sync
 BATCH = 1_000
-_WAITS = (
-    "it was written elsewhere, and what it says waits: `synapse trust --text` shows it, and asks"
-)
-
 Signatures = dict[str, tuple[int, int, int]]
 
 
@@ -154,19 +151,13 @@ class OperatorFiles:
         """Return whether a file came by git and nobody accepted it as it is; it waits then. One
         that a person wrote here counts from now on, wherever it is met.
         """
-        from synapse.log import git
-
         assert self.log is not None
         if self.foreign.get(path) == signature:
             return True
-        accepted = self.log.accepted
-        if not accepted.holds_file(path, raw):
-            if not accepted.known or git.brought(self.log.root, {path: raw}):
-                self.foreign[path] = signature
-                self.complaints[path] = [_WAITS]
-                return True
-            if not self.log.readonly:
-                accepted.note_file(path, raw)
+        if not self.log.accepted.takes_file(path, raw, note=not self.log.readonly):
+            self.foreign[path] = signature
+            self.complaints[path] = [WAITING_FILE]
+            return True
         if self.foreign.pop(path, None):
             self.complaints.pop(path, None)
         return False

@@ -102,6 +102,9 @@ class WorkspaceKeys:
         if key.revoked:
             raise Conflict(f"the key {key.id} was revoked before")
         self._write({"how": "revoked", "owner": name, "id": key.id})
+        accepted = getattr(self.store.log, "accepted", None)  # a log in memory takes in no other
+        if accepted is not None and key.id in accepted.decision.keys:
+            accepted.accept((), (), ended=(key.id,))
         return key.id
 
     def export_public(self, owner: str | None = None) -> str:

@@ -236,7 +236,10 @@ class _Job:
                 for portion in todo:
                     self.after = portion[0].seq
                     await self._portion(
-                        asker, portion, question(portion, secret(root), Templates(root)), folder
+                        asker,
+                        portion,
+                        question(portion, secret(root), Templates(root, needed=True)),
+                        folder,
                     )
                     self.spent = asker.spent
             finally:

@@ -164,6 +164,11 @@ class Call:
     def memory(self) -> Memory:
         return self.open() if self._memory is None else self._memory
 
+    @property
+    def current_memory(self) -> Memory:
+        """Return the memory, opened anew where a person accepted the workspace since."""
+        return self.open() if self.memory.store.outdated else self.memory
+
     def open(self) -> Memory:
         from synapse import core
 
