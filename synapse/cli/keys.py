@@ -13,7 +13,17 @@ from synapse.cli.frame.table import table
 from synapse.model.keys import WORKSPACE
 from synapse.trust.workspace_keys import WorkspaceKeys
 
-ACTS = ("list", "new", "rotate", "revoke", "share", "export-public", "import-public")
+ACTS = (
+    "list",
+    "new",
+    "rotate",
+    "revoke",
+    "share",
+    "export-public",
+    "import-public",
+    "protect",
+    "unprotect",
+)
 
 
 def keys_options(parser: Options) -> None:
@@ -96,9 +106,32 @@ def _share(call: Call, held: WorkspaceKeys) -> None:
     call.show({"id": args.whose, "to": args.to, "key": key}, f"shared with {args.to}")
 
 
+def _protect(call: Call, held: WorkspaceKeys) -> None:
+    from synapse.trust.passphrase import new_passphrase
+
+    _rewrite(call, held, new_passphrase())
+
+
+def _unprotect(call: Call, held: WorkspaceKeys) -> None:
+    _rewrite(call, held, "")
+
+
+def _rewrite(call: Call, held: WorkspaceKeys, passphrase: str) -> None:
+    count = held.protect(passphrase)
+    which = f"{count} private {'key is' if count == 1 else 'keys are'}"
+    how = "behind the passphrase" if passphrase else "behind none"
+    call.show({"keys": count, "protected": bool(passphrase)}, f"{which} {how}")
+
+
 def _done(call: Call, whose: str | None, id: str, what: str) -> None:
     owner = whose or WORKSPACE
     call.show({"owner": owner, "key": id}, f"{owner} {what} {id}")
 
 
-_ACTS = dict(zip(ACTS, (_list, _new, _rotate, _revoke, _share, _export, _import), strict=True))
+_ACTS = dict(
+    zip(
+        ACTS,
+        (_list, _new, _rotate, _revoke, _share, _export, _import, _protect, _unprotect),
+        strict=True,
+    )
+)

@@ -7,6 +7,7 @@ to seal, open or sign. Called by whoever writes or shows entries.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
@@ -20,6 +21,7 @@ from synapse.model.records import Record, entry_of
 from synapse.system import home
 from synapse.system.digest import sha256
 from synapse.system.typed import TYPE_CHECKING
+from synapse.trust import passphrase
 
 if TYPE_CHECKING:
     from synapse.crypto import PrivateKey, PublicKey
@@ -65,15 +67,45 @@ class Keyring:
 
     def keep(self, key: PrivateKey, created: str) -> None:
         """Store a private key, on the disk before anybody seals to it."""
-        from synapse import crypto
+        from synapse.trust import locked_keys
 
         if self.root is not None:
-            text = crypto.private_text(key, created)
+            locked = any(locked_keys.is_locked(home.read(name) or b"") for name in self.names())
+            text = locked_keys.file_text(key, created, passphrase.passphrase() if locked else "")
             home.write(self.place(key.owner, key.id), text.encode())
         self._held[key.id] = key
 
+    def names(self) -> list[str]:
+        """Return the files of the private keys that are here, below the person's folder."""
+        top = os.path.join(home.operator_home(), self.folder)
+        return [
+            os.path.relpath(os.path.join(folder, name), home.operator_home())
+            for folder, _, names in os.walk(top)
+            for name in sorted(names)
+            if name.endswith(".json")
+        ]
+
+    def rewrite(self, new: str) -> int:
+        """Put all private keys that are here behind this passphrase, behind none where it is empty;
+        return how many. Who has them behind one already is asked for it.
+        """
+        from synapse.trust import locked_keys
+
+        raws = {name: home.read(name) or b"" for name in self.names()}
+        before = passphrase.passphrase() if any(map(locked_keys.is_locked, raws.values())) else ""
+        for name, raw in raws.items():
+            key, created = locked_keys.key_of(raw, lambda: before), json.loads(raw)["created"]
+            home.write(name, locked_keys.file_text(key, created, new).encode())
+        return len(raws)
+
     def holds(self, found: Registered) -> bool:
-        """Return whether the private half of a key is here."""
+        """Return whether the private half of a key is here, behind a passphrase or not."""
+        from synapse.trust import locked_keys
+
+        if found.id not in self._held and self.root is not None:
+            raw = home.read(self.place(found.owner, found.id))
+            if raw is not None and locked_keys.is_locked(raw):
+                return True
         return self._private(found) is not None
 
     def private(self, found: Registered) -> PrivateKey:
@@ -97,10 +129,10 @@ class Keyring:
             raw = home.read(self.place(found.owner, found.id))
             if raw is None:
                 return None
-            from synapse import crypto
+            from synapse.trust import locked_keys
 
             try:
-                key = crypto.private_from(raw)
+                key = locked_keys.key_of(raw, passphrase.passphrase)
             except NoKey:
                 raise  # the package is not installed
             except SealError as error:

@@ -107,6 +107,13 @@ class WorkspaceKeys:
             accepted.accept((), (), ended=(key.id,))
         return key.id
 
+    def protect(self, passphrase: str) -> int:
+        """Put the private keys that are here behind a passphrase, behind none where it is empty;
+        return how many.
+        """
+        persons_alone("protect private keys")
+        return self.store.keyring.rewrite(passphrase)
+
     def export_public(self, owner: str | None = None) -> str:
         """Return the current public key as text, signed by itself: for another machine."""
         from synapse import crypto
