@@ -16,15 +16,14 @@ from synapse.authority import admit
 from synapse.errors import Forbidden, InvalidEntry, NotFound, StoreCorrupt, StoreError, SynapseError
 from synapse.index.reading import asks_again
 from synapse.integrity.last_signed import last_signed
-from synapse.log import open_log
+from synapse.log import is_database, open_log
 from synapse.log.begun import Begun, Finish
-from synapse.log.disk import make_directory, sync_directory, write_file
 from synapse.log.files import FilesLog
 from synapse.model import clock as clocks
 from synapse.model.agents import OPERATOR, ROLES, Agent, settled
 from synapse.model.dates import When
 from synapse.model.entry import Draft, Entry
-from synapse.model.namespace import check_globs, is_component, matches_any
+from synapse.model.namespace import check_globs, matches_any
 from synapse.model.records import Record, entry_of
 from synapse.model.results import Event, Page, Problem, Rebuilt, Report
 from synapse.store import Store
@@ -36,50 +35,9 @@ from synapse.trust.persons import operators_alone
 
 if TYPE_CHECKING:
     from synapse.integrity.schedule import Schedule
+    from synapse.log.postgres.address import Address
 
 __all__ = ["AgentMemory", "Event", "Memory", "Page", "Problem", "Rebuilt", "Report", "init", "open"]
-
-_FOLDERS = (
-    "agents",
-    "entries",
-    "messages",
-    "knowledge",
-    "inbox",
-    "staging",
-    "quarantine",
-    "views",
-    "archive",
-    "changelog",
-    "bin",
-    ".index",
-)
-# What lies in these is for agents, and not for other users of the machine. Through `inbox`, users
-# who are mapped to an agent come to their own.
-_MODES = dict.fromkeys(
-    "entries messages knowledge staging quarantine views archive changelog .index".split(), 0o700
-)
-_MODES["inbox"] = 0o711
-_SETTINGS = """\
-# The settings of this workspace. Delete a line to have its default.
-protocol: 1
-name: {name}
-# How long entries live that do not say it themselves, per namespace.
-ttl:
-  blockers/*: 7d
-  api/*: 30d
-  decisions/*: 90d
-  team/*: 14d
-  projects/*: 30d
-  plans/*: 90d
-# roles: authority as registered. flat: 60 for all but the cto.
-authority: roles
-# Entries of agents with review_required wait this long, and so many at most.
-staging:
-  ttl: 7d
-  limit: 100
-# Personal data in texts that nobody marked: mask it, refuse the text, or off.
-# privacy: {{personal: mask}}
-"""
 
 
 @asks_again("agents", "last_seen", "questions", "audit", "digest")
@@ -367,19 +325,29 @@ class Memory:
 def init(
     root: str | os.PathLike[str],
     *,
+    log: str | None = None,
     clock: Callable[[], int] = clocks.now,
     draw: Callable[[int], bytes] = os.urandom,
 ) -> Memory:
-    """Make a directory a workspace and open it. What is there already stays as it is."""
+    """Make a directory a workspace and open it. What is there already stays as it is. `log` is the
+    address of a database that holds the workspace's records: the directory is this machine's copy.
+    """
     path = os.path.abspath(os.path.expanduser(_place(root)))
+    from synapse.log.make import make
+
+    database = None
+    if log is not None:
+        from synapse.log.postgres.address import parse_address
+
+        database = parse_address(log)
     plain_files.demand(path)
     if not os.path.lexists(os.path.join(path, "journal")):
         _forget_checkpoints(path)
     try:
-        settings = _make(path)
+        settings = make(path, database)
     except OSError as error:
         raise StoreError(f"{path} cannot be made a workspace: {error.strerror or error}") from error
-    memory = open(path, clock=clock, draw=draw)
+    memory = _open(path, clock, draw, database)
     if settings and isinstance(memory.store.log, FilesLog):
         memory.store.log.accepted.note_file("synapse.yaml", settings)
     return memory
@@ -408,8 +376,23 @@ def open(
     clock: Callable[[], int] = clocks.now,
     draw: Callable[[int], bytes] = os.urandom,
 ) -> Memory:
-    """Open the workspace at a directory, or `memory:`. Never creates one: NotFound says how to."""
-    log = open_log(_place(address), clock)
+    """Open the workspace at a directory, or `memory:`. Never creates one: NotFound says how to.
+
+    The address of a database, `postgresql://…`, opens the workspace that it holds, in a folder of
+    this machine's that is made where it is not there.
+    """
+    path = _place(address)
+    if is_database(path):
+        from synapse.log.postgres.address import parse_address
+
+        return init(parse_address(path).folder, log=path, clock=clock, draw=draw)
+    return _open(path, clock, draw, None)
+
+
+def _open(
+    address: str, clock: Callable[[], int], draw: Callable[[int], bytes], database: Address | None
+) -> Memory:
+    log = open_log(address, clock, database=database)
     try:
         return Memory(Store(log, clock, draw))
     except OSError as error:
@@ -428,37 +411,6 @@ def _place(address: str | os.PathLike[str]) -> str:
     if not path.strip():
         raise InvalidEntry("an empty path names no workspace: write '.' for this folder")
     return path
-
-
-def _make(root: str) -> bytes:
-    """Make the folders and the settings, and put them on the disk, their names too. Return the
-    settings, if they are new.
-    """
-    make_directory(root, 0o755)
-    for folder in _FOLDERS:
-        plain_files.make_folder(os.path.join(root, folder), _MODES.get(folder, 0o755))
-    _share(root)
-    path, settings = os.path.join(root, "synapse.yaml"), b""
-    if not os.path.exists(path):
-        name = os.path.basename(root).lower()
-        name = name if is_component(name) else "shared-memory"
-        settings = _SETTINGS.format(name=name).encode()
-        write_file(path, settings, 0o644)
-    sync_directory(root)
-    return settings
-
-
-def _share(root: str) -> None:
-    """Tell git, where the root lies in a work tree of it, what to leave out and how to merge the
-    rest.
-    """
-    from synapse.log import git
-
-    if git.is_work_tree(root):
-        for name, text in ((".gitignore", git.IGNORE), (".gitattributes", git.ATTRIBUTES)):
-            path = os.path.join(root, name)
-            if not os.path.lexists(path):
-                write_file(path, text.encode())
 
 
 def asks_operator(memory: Memory, entry: Entry) -> bool:

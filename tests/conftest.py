@@ -98,6 +98,16 @@ def pytest_addoption(parser):
     )
 
 
+@pytest.fixture(scope="session")
+def postgres_server():
+    """Return a PostgreSQL server of this worker's own, which is stopped at the end."""
+    from tests.postgres import Server
+
+    server = Server()
+    yield server
+    server.close()
+
+
 @pytest.fixture
 def clock():
     """Return a clock that stands still until a test moves it."""

@@ -97,7 +97,7 @@ def asked_for(project, lock):
     }
     extras = project["project"]["optional-dependencies"]
     shown = [*extras["team"], *extras["server"]]
-    tried = ("client", "mcp", "crypto", "semantic")  # and the server of postgres is not there
+    tried = ("client", "mcp", "crypto", "postgres", "semantic")
     more = {
         "requirements.lock": [
             *groups["dev"],

@@ -31,6 +31,7 @@ def init_options(parser: Options) -> None:
         metavar="DIR",
         help="the new workspace (default: --root, else ./shared-memory)",
     )
+    add("--log", metavar="URL", help="the database that holds its records: postgresql://…")
 
 
 def init(call: Call) -> None:
@@ -38,7 +39,7 @@ def init(call: Call) -> None:
 
     root = call.new_root()
     existed = os.path.exists(os.path.join(root, "synapse.yaml"))
-    with core.init(root):
+    with core.init(root, log=call.args.log):
         scripts = write_scripts(root)
     state = "was a workspace already; nothing in it was changed" if existed else "is ready"
     call.show(

@@ -43,6 +43,7 @@ SETTINGS: Mapping[str, str] = {
     "protocol": "the number of the format; a workspace of a newer one is refused",
     "name": "the name of the workspace",
     "workspace": "the same, in the original specification",
+    "log": "the database that holds the records, postgresql://…; without it, this folder does",
     "namespaces": "a list: other namespaces are told of; a block: as `ttl`",
     "namespaces.*": "how long entries below this pattern live",
     "ttl.*": (

@@ -169,6 +169,7 @@ class Index(TokenCounts, Readable):
                 " `synapse merge`, or the next write, makes them one"
             )
         self.fork_noted = self.log.forked
+        self.notes += self.log.cuts()
         self.notes += changes_of(reached, self.lost, self.foreign)
         self.lost, self.foreign = reached.lost, reached.foreign
         notes, self.notes = self.notes, []
@@ -365,8 +366,8 @@ class Index(TokenCounts, Readable):
         """
         end, highest = self.log.last(), self.seen()
         common = last_common(self.db, self.log, min(end, self.cursor()))
-        why = "a checkout?"
-        if common == end < highest:
+        why = "the database was set back" if self.log.was_cut(common) else "a checkout?"
+        if why == "a checkout?" and common == end < highest:
             first, last = self.db.run("lost_between", {"floor": common}).fetchone()
             why = self.log.explain(Lost(end, highest, first or 0, last or 0, reached.boot))
         self._anew(reached._replace(seen=0))

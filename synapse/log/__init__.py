@@ -6,14 +6,20 @@ import os
 import stat
 from collections.abc import Callable
 
-from synapse.errors import NotFound, StoreError
+from synapse.errors import NotFound, StoreError, SynapseError
 from synapse.log.files import FilesLog
 from synapse.system.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from synapse.log.memory import MemoryLog
+    from synapse.log.postgres.address import Address
 
 _PLACES = ("entries", "agents", "journal")
+
+
+def is_database(address: str) -> bool:
+    """Return whether an address is that of a database."""
+    return address.startswith(("postgresql://", "postgres://"))
 
 
 def _refuse_snapshot(root: str, snapshot: str) -> None:
@@ -29,17 +35,19 @@ def _refuse_snapshot(root: str, snapshot: str) -> None:
 
 
 def open_log(
-    address: str, clock: Callable[[], int], readonly: bool = False
+    address: str, clock: Callable[[], int], readonly: bool = False, database: Address | None = None
 ) -> FilesLog | MemoryLog:
     """Return the log behind an address: a directory, or `memory:`. Opens what is there and creates
-    nothing.
+    nothing. A directory is a copy of a `database`, where that is named, or synapse.yaml names one.
     """
     if address == "memory:":
         from synapse.log.memory import MemoryLog
 
         return MemoryLog(clock)
     if "://" in address:
-        raise StoreError(f"{address!r} is neither a directory nor memory:", address=address)
+        raise StoreError(
+            f"{address!r} is neither a directory nor memory: nor a database", address=address
+        )
     root = os.path.expanduser(address)
     if not _is_directory(root):
         raise NotFound(f"there is no workspace at {root}; {_advice(root)}", id=root)
@@ -49,7 +57,9 @@ def open_log(
     if os.path.basename(root) == "files":
         _refuse_snapshot(root, os.path.dirname(os.path.abspath(root)))
     try:
-        return FilesLog(root, clock, readonly)
+        return FilesLog(root, clock, readonly, database)
+    except SynapseError:
+        raise
     except OSError as error:
         raise StoreError(f"{root} could not be opened: {error}") from error
 
@@ -65,5 +75,7 @@ def _is_directory(root: str) -> bool:
         return stat.S_ISDIR(os.stat(root).st_mode)
     except (FileNotFoundError, NotADirectoryError):
         return False
+    except SynapseError:
+        raise
     except OSError as error:
         raise StoreError(f"{root} could not be opened: {error}") from error

@@ -38,6 +38,11 @@ class Begun:
         """
         return self._alone(lambda: self._carried_out(name, fields, act), PATIENCE)
 
+    def note(self, name: str, fields: Mapping[str, Any]) -> None:
+        """Note what was begun elsewhere and is to be finished here too."""
+        make_directory(self.folder, 0o700)
+        write_file(os.path.join(self.folder, f"{name}.json"), dumps(dict(fields)).encode(), 0o600)
+
     def names(self) -> list[str]:
         """Return the names of what was begun, by whomever, and is not finished."""
         try:

@@ -16,7 +16,7 @@ from synapse.log.taken_ids import TakenIds, claim, is_taken
 from synapse.model import clock, kinds
 from synapse.model.agents import Agent
 from synapse.model.entry import SEALED, Entry, is_id, mint, minted
-from synapse.model.placement import Keeper, Tail
+from synapse.model.placement import Keeper, Place, Tail
 from synapse.model.records import (
     KEYED,
     Guard,
@@ -169,9 +169,12 @@ class Commit(Keeper):
         if any(record.entry is not None for record in records):
             # Under the journal's lock all others would wait for a first import.
             from synapse.formats import codec as codec
-        place = Decision(self, unless, keys).place
+
+        def decide() -> Place:
+            return Decision(self, unless, keys).place
+
         # A damaged index is found before a line is written.
-        results = self.index.twice(partial(self.log.write, records, place, self))
+        results = self.index.twice(partial(self.log.write, records, decide, self))
         written = [record for record, new in results if new]
         if written:
             self.taken.own.extend(written)

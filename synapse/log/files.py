@@ -7,9 +7,9 @@ opens the workspace finishes what a dead writer left undone. Who may write what 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-from synapse.errors import NotFound, StoreBusy, StoreError, SynapseError
+from synapse.errors import InvalidEntry, NotFound, NotTrusted, StoreBusy, StoreError, SynapseError
 from synapse.log import progress, settle
 from synapse.log.accepted import Accepted
 from synapse.log.adopt import Scanner
@@ -18,7 +18,7 @@ from synapse.log.mirror import Mirror, has_place, live_path, pages, path_of
 from synapse.log.operator_files import OperatorFiles
 from synapse.model import clock
 from synapse.model.agents import Agent
-from synapse.model.placement import Keeper, Place
+from synapse.model.placement import Decide, Keeper
 from synapse.model.records import Lost, Record
 from synapse.model.settings import PROTOCOL
 from synapse.system import plain_files
@@ -27,6 +27,7 @@ from synapse.system.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from synapse.log.merge import Merged
+    from synapse.log.postgres.address import Address
 
 
 NOTED_WITHIN = 0.5  # seconds
@@ -36,7 +37,11 @@ class FilesLog(OperatorFiles):
     """One workspace directory."""
 
     def __init__(
-        self, root: str, clock: Callable[[], int] = clock.now, readonly: bool = False
+        self,
+        root: str,
+        clock: Callable[[], int] = clock.now,
+        readonly: bool = False,
+        database: Address | None = None,
     ) -> None:
         super().__init__(root)
         plain_files.demand(self.root)
@@ -45,12 +50,72 @@ class FilesLog(OperatorFiles):
         folder = os.path.join(self.root, "journal")
         self.accepted = Accepted(self.root)
         self.was_foreign = not self.accepted.known
-        self.journal = Journal(folder, clock, readonly=readonly, accepted=self.accepted)
+        self.journal = self._open_journal(folder, clock, readonly, database)
         if not self.readonly and not self.accepted.placed:
             self._note_place()
         self.mirror = Mirror(self.root, lambda section: self.journal.lock.run(section))
-        self.pipes = os.path.join(self.root, ".index", "bells")
+        self.pipes_folder = os.path.join(self.root, ".index", "bells")
         self.booted: str | None = None
+        self.journal.follow(self._arrive, self._leave)
+
+    def _open_journal(
+        self, folder: str, clock: Callable[[], int], readonly: bool, database: Address | None
+    ) -> Journal:
+        """Return the journal of this folder: its own, or a copy of a database's."""
+        database = database or self.declared_database()
+        if database is None:
+            return Journal(folder, clock, readonly=readonly, accepted=self.accepted)
+        from synapse.log.postgres.database import Database
+        from synapse.log.postgres.journal import PgJournal
+
+        schema = Database(database)
+        try:
+            return PgJournal(folder, clock, schema, readonly=readonly, accepted=self.accepted)
+        except BaseException:
+            schema.close()
+            raise
+
+    def _leave(self, raws: Iterable[bytes]) -> None:
+        from synapse.log.postgres.arrive import leave
+
+        leave(self.mirror, raws)
+
+    def _arrive(self, raws: Sequence[bytes]) -> None:
+        from synapse.log.postgres.arrive import arrive
+
+        arrive(self, self.mirror, self.accepted, raws)
+
+    def declared_database(self) -> Address | None:
+        """Return the address that synapse.yaml names as `log:`; None where it names none. One that
+        was written elsewhere needs a person first: what is written here would go there.
+        """
+        from synapse.log import git
+        from synapse.log.postgres.address import parse_address
+
+        try:
+            raw = self.declared_raw("synapse.yaml")
+        except (OSError, InvalidEntry):
+            return None
+        lines = [line for line in raw.decode(errors="replace").split("\n") if line[:4] == "log:"]
+        if not lines:
+            return None
+        text = lines[0][4:].split(" #")[0].strip().strip("\"'")
+        address = parse_address(text)
+        if not self.accepted.holds_file("synapse.yaml", raw) and (
+            not self.accepted.known or git.brought(self.root, {"synapse.yaml": raw})
+        ):
+            raise NotTrusted(
+                f"synapse.yaml was written elsewhere and names {address.public} as the log:"
+                f" `synapse init {self.root} --log {address.public}` says that it is meant",
+                action="open",
+            )
+        return address
+
+    @property
+    def pipes(self) -> str:
+        """Return the folder of those who are to be notified, for one who wants to be."""
+        self.journal.listen(self.pipes_folder)
+        return self.pipes_folder
 
     def _note_place(self) -> None:
         """Note that this is where the workspace lies, unless somebody holds the journal: then who
@@ -77,9 +142,9 @@ class FilesLog(OperatorFiles):
     # -- the log -----------------------------------------------------------------------------------
 
     def write(
-        self, records: Iterable[Record], place: Place, keeper: Keeper
+        self, records: Iterable[Record], decide: Decide, keeper: Keeper
     ) -> list[tuple[Record, bool]]:
-        return self.journal.append(records, place, keeper)
+        return self.journal.append(records, decide, keeper)
 
     def sync(self) -> None:
         """Put what the log holds by now on the disk, whoever wrote it."""
@@ -135,6 +200,12 @@ class FilesLog(OperatorFiles):
         if self.booted is None:
             self.booted = progress.boot()
         return self.booted
+
+    def cuts(self) -> list[str]:
+        return self.journal.cuts()
+
+    def was_cut(self, seq: int) -> bool:
+        return self.journal.was_cut(seq)
 
     def explain(self, lost: Lost) -> str:
         from synapse.log import vanished

@@ -13,7 +13,7 @@ Here lines are written; `reader` reads them. Both know lines, not entries. The f
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from synapse.errors import ReadOnly, StoreBusy, StoreCorrupt, StoreError
@@ -23,7 +23,7 @@ from synapse.log.damage import is_changed
 from synapse.log.disk import line_before, sync, sync_directory, unwritten, write_all
 from synapse.log.reader import JournalReader
 from synapse.model.clock import day, stamp
-from synapse.model.placement import NOBODY, Keeper, Place, Tail
+from synapse.model.placement import NOBODY, Decide, Keeper, Place, Tail
 from synapse.model.records import Record
 from synapse.system.digest import sha256
 from synapse.system.lock import Barred, lock_in
@@ -40,6 +40,11 @@ _RULES = (b'"features":', b'"kind":"key"')
 def _unchanged(record: Record, tail: Tail, at: int) -> Record:
     """Return a record that is complete as it is."""
     return record
+
+
+def as_it_is() -> Place:
+    """Return the decision about records that are complete as they are."""
+    return _unchanged
 
 
 class Journal(JournalReader):
@@ -74,18 +79,19 @@ class Journal(JournalReader):
         self.ruled = True  # whether keys may have come or gone since the keeper was told
 
     def append(
-        self, records: Iterable[Record], place: Place = _unchanged, keeper: Keeper = NOBODY
+        self, records: Iterable[Record], decide: Decide = as_it_is, keeper: Keeper = NOBODY
     ) -> list[tuple[Record, bool]]:
         """Commit these records and return them as stored, each with whether a line was written for
         it.
 
-        `place` runs under the lock: it completes a record for the tail and the time at hand, or
-        returns one that the log has already. One sync comes after the lock is released, so that
-        writers share it. A crash, or a disk that has no room for a void, may leave the first lines
-        alone; any other error leaves none.
+        What `decide` returns runs under the lock: it completes a record for the tail and the time
+        at hand, or returns one that the log has already. One sync comes after the lock is released,
+        so that writers share it. A crash, or a disk that has no room for a void, may leave the
+        first lines alone; any other error leaves none.
         """
         results: list[tuple[Record, bool]] = []
         fds: set[int] = set()
+        place = decide()
 
         def write() -> None:
             for record in records:
@@ -128,6 +134,29 @@ class Journal(JournalReader):
         finally:
             self.gives_up = False
 
+    def follow(
+        self, arrive: Callable[[Sequence[bytes]], None], leave: Callable[[Iterable[bytes]], None]
+    ) -> None:
+        """Do nothing: no lines arrive here but those that are written."""
+
+    def listen(self, pipes: str) -> None:
+        """Do nothing: whoever writes here notifies those who listen."""
+
+    def extend(self, lines: Iterable[bytes]) -> bool:
+        """Return whether these lines became the log where it is committed: here that is files."""
+        return False
+
+    def blank(self, raw: bytes) -> None:
+        """Take the text out of this line where it is committed: here its file is all there is."""
+
+    def cuts(self) -> list[str]:
+        """Return what was cut off since this was last asked, a sentence each."""
+        return []
+
+    def was_cut(self, seq: int) -> bool:
+        """Return whether what stood behind this record was cut off."""
+        return False
+
     def _write(self, record: Record, place: Place, keeper: Keeper) -> tuple[Record, bool]:
         """Write the line of a record, under the lock, to the segment that is to be synced; return
         it as stored, and whether a line was written.
@@ -139,14 +168,7 @@ class Journal(JournalReader):
                 raise ReadOnly(FOREIGN_WORKSPACE, path=self.directory)
             keeper.check()
             tail = self._current(keeper)
-        if self.ruled:
-            keeper.hear()
-            self.ruled = False
-        at = stamp(self.clock(), tail.at)
-        # a new one; or an old one, where a clock was ahead
-        if (now := day(at)) != tail.day:
-            tail = tail._replace(day=now, n=keeper.minted(now))
-        placed = place(record, tail, at)
+        placed, tail, at = self._placed(record, tail, place, keeper)
         if placed.seq:
             return placed, False
         if tail.end >= self.segment_bytes:
@@ -154,6 +176,19 @@ class Journal(JournalReader):
             self._fd(tail.seq + 1)  # where that fails, the segment is still this one
             self.segment, tail = tail.seq + 1, tail._replace(end=0, start=-1)
         return self._put(placed, tail, at)
+
+    def _placed(
+        self, record: Record, tail: Tail, place: Place, keeper: Keeper
+    ) -> tuple[Record, Tail, int]:
+        """Return a record as it is decided, with the tail and the time that its line is to have."""
+        if self.ruled:
+            keeper.hear()
+            self.ruled = False
+        at = stamp(self.clock(), tail.at)
+        # a new one; or an old one, where a clock was ahead
+        if (now := day(at)) != tail.day:
+            tail = tail._replace(day=now, n=keeper.minted(now))
+        return place(record, tail, at), tail, at
 
     def _put(self, record: Record, tail: Tail, at: int) -> tuple[Record, bool]:
         fd = self._fd(self.segment)
@@ -175,7 +210,7 @@ class Journal(JournalReader):
                 self.accepted.forget()  # it may have been the first line
             raise unwritten(error) from error
         self.tail = following
-        self.ruled = self.ruled or _has_rules(raw)
+        self.ruled = self.ruled or has_rules(raw)
         return placed, True
 
     def _void(self, records: Iterable[Record], keeper: Keeper) -> None:
@@ -205,7 +240,7 @@ class Journal(JournalReader):
                     self._forget()
                     continue
                 if size > tail.end:
-                    self.ruled = self.ruled or _has_rules(raw)
+                    self.ruled = self.ruled or has_rules(raw)
                     tail = _last_of(raw, tail, size)
             if tail is None or tail.end != size or size == 0:
                 self.ruled = True
@@ -278,7 +313,8 @@ class Journal(JournalReader):
         self.lock.close()
 
 
-def _has_rules(raw: bytes) -> bool:
+def has_rules(raw: bytes) -> bool:
+    """Return whether a line is one by which others may not write as before."""
     return any(rule in raw for rule in _RULES)
 
 

@@ -11,7 +11,7 @@ from synapse.errors import NotFound
 from synapse.log.chain import ids_minted
 from synapse.model import clock
 from synapse.model.agents import Agent
-from synapse.model.placement import NOTHING, Keeper, Place
+from synapse.model.placement import NOTHING, Decide, Keeper, Place
 from synapse.model.records import Lost, Record
 from synapse.model.settings import Settings
 from synapse.system.digest import sha256
@@ -40,9 +40,10 @@ class MemoryLog:
         """Return: whoever has it may write."""
 
     def write(
-        self, records: Iterable[Record], place: Place, keeper: Keeper
+        self, records: Iterable[Record], decide: Decide, keeper: Keeper
     ) -> list[tuple[Record, bool]]:
         results: list[tuple[Record, bool]] = []
+        place = decide()
         with self.lock:
             try:
                 for record in records:
@@ -118,6 +119,12 @@ class MemoryLog:
 
     def boot(self) -> str:
         return "-"
+
+    def cuts(self) -> list[str]:
+        return []
+
+    def was_cut(self, seq: int) -> bool:
+        return False
 
     def explain(self, lost: Lost) -> str:
         return "its owner took records back"

@@ -48,6 +48,7 @@ def _blank(aside: str, journal: Journal, seq: int) -> bool:
         offset += len(raw)
     else:
         return False
+    journal.blank(raw)
     content = read_file(path)
     end = offset + len(raw)
     if content[offset:end] != raw:

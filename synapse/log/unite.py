@@ -59,7 +59,8 @@ def begin(root: str, journal: Journal, raws: Iterable[bytes]) -> None:
         if journal.last():
             raise Conflict("the journal holds records already")
         progress.restart(root, 0)
-        _replace(journal, 1, raws, os.path.join(root, ".index"))
+        if not journal.extend(raws):
+            _replace(journal, 1, raws, os.path.join(root, ".index"))
         sync_directory(root)
 
     journal.lock.run(write)
@@ -134,6 +135,8 @@ def lines_of(source: str, strict: bool = True) -> Iterator[bytes]:
 
 def _rewrite(journal: Journal, lines: Sequence[bytes], folder: str) -> None:
     """Make these lines the journal, from the first file on that says anything else."""
+    if journal.extend(lines):
+        return
     start, count = _untouched(journal, lines)
     _replace(journal, start, lines[count:], folder)
 

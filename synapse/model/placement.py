@@ -25,6 +25,9 @@ class Tail(NamedTuple):
 NOTHING = Tail(0, GENESIS, 0, "", 0, 0)  # of a journal without lines
 
 Place = Callable[[Record, Tail, int], Record]
+Decide = Callable[
+    [], Place
+]  # what decides for one attempt: a log that others were faster at asks anew
 
 
 class Keeper:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol, runtime_checkable
 
 from synapse.model.agents import Agent
-from synapse.model.placement import Keeper, Place
+from synapse.model.placement import Decide, Keeper
 from synapse.model.records import Lost, Record
 from synapse.model.settings import Settings
 
@@ -32,7 +32,7 @@ class Log(Protocol):
     """
 
     def write(
-        self, records: Iterable[Record], place: Place, keeper: Keeper
+        self, records: Iterable[Record], decide: Decide, keeper: Keeper
     ) -> list[tuple[Record, bool]]:
         """Write these records, in their order, each as `place` returns it for the tail and the time
         at hand; return them as stored, each with whether it is new. One that `place` returns with

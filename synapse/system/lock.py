@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
-from _thread import _local, allocate_lock, start_new_thread
+from _thread import _local, allocate_lock, get_ident, start_new_thread
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
@@ -43,13 +43,14 @@ class _Turn:
         self.value: object = None
         self.error: BaseException | None = None
 
-    def run(self) -> None:
+    def run(self, let_go: Callable[[], None]) -> None:
         try:
             self.value = self.section()
         except BaseException as error:
             # handed to the thread that waits, which raises it
             self.error = error
         finally:
+            let_go()
             self.done.release()
 
     def fail(self, error: BaseException) -> None:
@@ -71,6 +72,7 @@ class Lock:
         self.queue: list[_Turn] = []
         self.wanted = allocate_lock()
         self.waiter = 0
+        self.holder = 0  # the thread of this process that is in a critical section
 
     def run(self, section: Callable[[], T]) -> T:
         """Run the section under the lock and return its value. StoreBusy, with the holder's pid,
@@ -89,8 +91,10 @@ class Lock:
                 return self._wait_for(_Turn(section))  # type: ignore[return-value]
             try:
                 self._sign()
+                self.holder = get_ident()
                 return section()
             finally:
+                self.holder = 0
                 fcntl.flock(self.fd, fcntl.LOCK_UN)
         finally:
             self.mutex.release()
@@ -178,9 +182,13 @@ class Lock:
                 turn.fail(failed)
             else:
                 self._sign()
-                turn.run()
+                self.holder = get_ident()
+                turn.run(self._let_go)
         if fd >= 0:
             os.close(fd)
+
+    def _let_go(self) -> None:
+        self.holder = 0
 
     def _busy(self) -> StoreBusy:
         holder = os.pread(self.fd, 12, 0).strip().decode("ascii", "replace")
@@ -204,6 +212,7 @@ class Barred:
 
     def __init__(self, path: str, error: OSError) -> None:
         self.path = path
+        self.holder = 0
         self.reason = error.strerror or str(error)
 
     def run(self, section: Callable[[], T]) -> T:

@@ -131,7 +131,7 @@ def test_every_exemption_is_needed():
             "commit.append in a snapshot",
         ),
         ("store.commit.register(agent, 'operator')", "commit.register"),
-        ("store.log.write([record], place, keeper)", "log.write"),
+        ("store.log.write([record], decide, keeper)", "log.write"),
         ("file = self._commit.archive", "_commit.archive"),
         ("def f():\n    with s.snapshot() as snap:\n        yield 1", "yield in a snapshot"),
         (

@@ -42,6 +42,7 @@ class Call:
         self.args, self.verb = args, verb.name
         self.defaults = program.defaults
         self._location: Location | None = None
+        self._database = ""  # the address of one, where that is what is meant
         self.json: bool = args.json
         self._env = env
         self._memory: Memory | None = None
@@ -135,7 +136,18 @@ class Call:
             if self.args.root == "":
                 raise Usage("--root is empty")
             self._location = discovery.locate(self.args.root, defaults=self.defaults)
+            if self._location.root.startswith("postgres"):
+                self._name_copy(self._location)
         return self._location
+
+    def _name_copy(self, location: Location) -> None:
+        """Have a database be meant by the folder that is this machine's copy of it."""
+        from synapse.log import is_database
+        from synapse.log.postgres.address import parse_address
+
+        if is_database(location.root):
+            self._database = location.root
+            self._location = location._replace(root=parse_address(location.root).folder)
 
     def new_root(self) -> str:
         """Return where `init` makes a workspace: never in the home directory unless that is said,
@@ -172,7 +184,8 @@ class Call:
     def open(self) -> Memory:
         from synapse import core
 
-        self._memory = memory = core.open(self.root)
+        root = self.root
+        self._memory = memory = core.open(self._database or root)
         memory.store.index.say = self.note
         if not self.run:
             from synapse.integrity.last_signed import missed

