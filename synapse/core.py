@@ -333,7 +333,7 @@ def init(
     address of a database that holds the workspace's records: the directory is this machine's copy.
     """
     path = os.path.abspath(os.path.expanduser(_place(root)))
-    from synapse.log.make import make
+    from synapse.log.upkeep.make import make
 
     database = None
     if log is not None:

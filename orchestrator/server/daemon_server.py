@@ -5,6 +5,7 @@ slow request holds up no run. Called by `orchestrator up --serve`.
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
@@ -44,7 +45,7 @@ def served(
     app.state.begin = begin
     server = server_of(app)
     thread = threading.Thread(target=server.run, args=([listener],), name="server", daemon=True)
-    running = Running(near(address), serving.secret)
+    running = Running(near(address), serving.secret, os.getpid())
     try:
         thread.start()
         _await(thread, lambda: server.started)

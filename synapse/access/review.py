@@ -31,9 +31,9 @@ def vouch(access: Access, id: str) -> Entry:
     say so.
     """
     entry = access.entry(id)
-    if entry.trust not in DOUBTFUL:
-        raise Conflict(f"{id} needs no voucher: its trust is {entry.trust}", id=id)
     agent = access.agent()
+    if entry.trust not in DOUBTFUL and not (agent is None and _lacks_signature(access, entry)):
+        raise Conflict(f"{id} needs no voucher: its trust is {entry.trust}", id=id)
     author = access.store.agents.all().get(entry.author)
     authority, priority = 0, entry.claimed or entry.priority
     if author is not None:
@@ -47,6 +47,14 @@ def vouch(access: Access, id: str) -> Entry:
     access.writer.act("vouch", entry=id, authority=authority, trust="reviewed", priority=priority)
     vouched = entry._replace(authority=authority, trust="reviewed", priority=priority)
     return after(partial(access.entry, id), vouched)
+
+
+def _lacks_signature(access: Access, entry: Entry) -> bool:
+    """Return whether an entry is unsigned, and of an author that has a key: by software that knew
+    of none.
+    """
+    keys = access.store.agents.keys
+    return keys is not None and entry.author in keys and not entry.signature
 
 
 def approve(access: Access, id: str) -> Entry:

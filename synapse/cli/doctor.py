@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from synapse.cli import holders, probes
+from synapse.cli.checks import holders, live, probes
 from synapse.errors import SynapseError
 from synapse.hurry import hurried
 from synapse.log.begun import Begun
@@ -85,7 +85,8 @@ def file_system(root: str, readonly: bool = False) -> Iterator[Finding]:
 def workspace(root: str, memory: Memory) -> Iterator[Finding]:
     declared = (_settings, _declarations, _roles, _trust, _elsewhere)
     written = (_clock, _authors, _namespaces, _nightly_runs, _set_aside, _run_files, _older)
-    return run((_links, _begun, _integrity, _journal, *declared, *written), root, memory)
+    around = (live.disk, live.server, live.tokens, live.webhooks, live.snapshots)
+    return run((_links, _begun, _integrity, _journal, *declared, *written, *around), root, memory)
 
 
 def _begun(root: str, memory: Memory) -> Iterator[Finding]:
@@ -243,7 +244,7 @@ def _journal(root: str, memory: Memory) -> Iterator[Finding]:
         "journal",
         "fail",
         [f"{problem.where}: {problem.what}" for problem in report.problems],
-        "`synapse verify` names all",
+        "`synapse verify` names all; `synapse repair --dry-run` says what can be put back",
     )
 
 
@@ -373,7 +374,10 @@ def _namespaces(root: str, memory: Memory) -> Iterator[Finding]:
 def _nightly_runs(root: str, memory: Memory) -> Iterator[Finding]:
     from synapse.consolidate import run_history
 
-    yield from some("nights", "warn", list(run_history(memory).worries), "")
+    history = run_history(memory)
+    yield from some("nights", "warn", list(history.worries), "`synapse defrag` is one")
+    if history.runs and not history.worries:
+        yield Finding("nights", "ok", f"the last one was of {history.runs[-1].date}")
 
 
 def _set_aside(root: str, memory: Memory) -> Iterator[Finding]:

@@ -108,7 +108,8 @@ def _unsigned(store: Store, claimed: bool) -> Iterator[Problem]:
     from synapse.trust.keyring import unproven
 
     for record, why in unproven(store.log.since(0)):
-        yield Problem(f"record {record.seq}", f"{record.id}: {why}")
+        advice = f"`synapse vouch {record.id}` accepts it as it is"
+        yield Problem(f"record {record.seq}", f"{record.id}: {why}; {advice}")
 
 
 def repair(

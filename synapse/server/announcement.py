@@ -24,10 +24,11 @@ SECRET = "x-synapse-secret"  # the header that it is sent in
 
 
 class Running(NamedTuple):
-    """Where a server is asked, and with what."""
+    """Where a server is asked, and with what; and its process."""
 
     address: str
     secret: str
+    pid: int = 0
 
 
 def announce(root: str, running: Running) -> None:
@@ -49,7 +50,7 @@ def announced(root: str, secret: str) -> Iterator[Callable[[str], None]]:
     announced_here: list[Running] = []
 
     def leave(address: str) -> None:
-        announced_here.append(Running(near(address), secret))
+        announced_here.append(Running(near(address), secret, os.getpid()))
         announce(root, announced_here[-1])
 
     # What serves gives the signal on when it has ended in order, which is no failure.
@@ -72,7 +73,7 @@ def find(root: str) -> Running | None:
     raw = home.read(_name(root))
     try:
         fields = json.loads(raw or b"{}")
-        return Running(str(fields["address"]), str(fields["secret"]))
+        return Running(str(fields["address"]), str(fields["secret"]), int(fields.get("pid", 0)))
     except (ValueError, KeyError, TypeError):
         return None
 

@@ -63,10 +63,13 @@ def place(root: str) -> str:
 
 
 class Lines(NamedTuple):
-    """What a file says: its tokens by their hashes, and how many of each agent were revoked."""
+    """What a file says: its tokens by their hashes, how many of each agent were revoked, and the
+    numbers of the lines that are passed over.
+    """
 
     tokens: dict[str, Token]
     revoked: Mapping[str, int]
+    passed: tuple[int, ...] = ()
 
 
 class TokenFile:
@@ -82,6 +85,10 @@ class TokenFile:
     def load(self) -> dict[str, Token]:
         """Return the tokens by their hashes; an error where the file cannot be trusted."""
         return self._load().tokens
+
+    def damaged(self) -> tuple[int, ...]:
+        """Return the numbers of the lines that are passed over."""
+        return self._load().passed
 
     def revocations(self, agent: str) -> int:
         """Return how many tokens of an agent were revoked; -1 where the file cannot be read."""
@@ -216,6 +223,7 @@ def _read(path: str) -> Lines:
         raise StoreError(f"{path} cannot be read: {error}") from error
     tokens: dict[str, Token] = {}
     revoked: Counter[str] = Counter()
+    passed = list[int]()
     for number, raw in enumerate(lines, 1):
         line = raw.decode(errors="replace")
         if not line.strip() or line.startswith("#") or _is_part(line):
@@ -236,6 +244,7 @@ def _read(path: str) -> Lines:
                 path,
                 number,
             )
+            passed.append(number)
             tokens = {key: token for key, token in tokens.items() if not _names(line, key)}
             continue
         read_only, expires, is_revoked = chosen
@@ -244,7 +253,7 @@ def _read(path: str) -> Lines:
             revoked[agent] += 1
         else:
             tokens[hash] = Token(agent, hash, read_only, expires)
-    return Lines(tokens, revoked)
+    return Lines(tokens, revoked, tuple(passed))
 
 
 def _names(line: str, hash: str) -> bool:

@@ -338,8 +338,10 @@ def revealed(text: str, body_of: Callable[[str], str | None]) -> str:
 
 def unproven(records: Iterable[Record]) -> Iterator[tuple[Record, str]]:
     """Yield the records of entries that do not carry the signature they need, each with what is
-    wrong: their author had a key, or they say that they are signed.
+    wrong: their author had a key, or they say that they are signed. One for which the operator
+    vouched is none.
     """
+    wrong: dict[str | None, tuple[Record, str]] = {}
     acts: list[tuple[int, Mapping[str, object]]] = []
     keys, signed = NONE, set[str]()
     for record in records:
@@ -348,9 +350,12 @@ def unproven(records: Iterable[Record]) -> Iterator[tuple[Record, str]]:
             keys = Keys(acts)
         elif record.kind == "entry":
             if why := _unsigned(record, keys, signed):
-                yield record, why
+                wrong[record.id] = record, why
             elif record.fields.get("trust") == "keyed":
                 signed.add(str(record.id))
+        elif record.kind == "vouch" and record.by == OPERATOR:
+            wrong.pop(record.fields["entry"], None)
+    yield from wrong.values()
 
 
 def _unsigned(record: Record, keys: Keys, signed: Container[str]) -> str:

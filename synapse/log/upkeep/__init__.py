@@ -1,1 +1,3 @@
-"""The tree of files kept in step with its log: drops are adopted, files follow records."""
+"""The tree of files: made for a new workspace, then kept in step with its log: drops are adopted,
+files follow records.
+"""

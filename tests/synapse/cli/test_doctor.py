@@ -4,7 +4,8 @@ import time
 
 import pytest
 
-from synapse.cli import doctor, probes
+from synapse.cli import doctor
+from synapse.cli.checks import probes
 from synapse.model.settings import PROTOCOL
 
 

@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from synapse.cli import probes
+from synapse.cli.checks import probes
 
 MOUNTINFO = """\
 22 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw

@@ -1,0 +1,1 @@
+"""What `synapse doctor` looks at beside the workspace itself."""
