@@ -324,14 +324,16 @@ def test_what_once_finds_is_synced_before_it_is_acknowledged(tmp_path):
 def test_a_once_that_trusts_what_it_finds_is_caught(tmp_path, monkeypatch):
     append = Journal.append
 
-    def trusting(journal, records, place, keeper):
+    def trusting(journal, records, decide, keeper):
+        place = decide()
+
         def found(*values):
             placed = place(*values)
             if placed.seq:
                 monkeypatch.setattr("synapse.log.journal.sync", lambda fd: None)
             return placed
 
-        return append(journal, records, found, keeper)
+        return append(journal, records, lambda: found, keeper)
 
     monkeypatch.setattr(Journal, "append", trusting)
     assert retried(tmp_path / "memory") != []
