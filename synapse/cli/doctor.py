@@ -264,10 +264,11 @@ def _settings(root: str, memory: Memory) -> Iterator[Finding]:
 def _elsewhere(root: str, memory: Memory) -> Iterator[Finding]:
     """Check that nothing waits which was written elsewhere: nobody is shown it."""
     from synapse.access.foreign import waiting
+    from synapse.index.derive.progress import format_foreign
 
     foreign = waiting(memory.store)
-    many = f"{len(foreign.records)} records and {len(foreign.files)} files"
-    problems = [f"{many} were written elsewhere and count for nothing"] if any(foreign) else []
+    problems = [format_foreign(len(foreign.records))] if foreign.records else []
+    problems += [f"{path} was written elsewhere, and is not used" for path, _ in foreign.files]
     advice = "`synapse trust --text` shows what they say, and asks"
     yield from some("text", "warn", problems, advice)
 
