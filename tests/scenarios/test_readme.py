@@ -19,7 +19,7 @@ def test_the_readme_has_the_figures_of_the_main_scenario(tmp_path, capsys):
     isolated = re.search(r"^\*shipped .*? (\d+)% (\[\d+, \d+\])", shown, re.MULTILINE)
     assert f"take {isolated[1]} % fewer tokens {isolated[2]} than" in text
     for rival, place in (("file_tail", "NOTES.md"), ("native_store", "LangGraph")):
-        fewer = re.search(rf"^  {rival} .* (\d+)% (\[\d+, \d+\])$", shown, re.MULTILINE)
+        fewer = re.search(rf"^{rival} +█.* (\d+)% (\[\d+, \d+\])$", shown, re.MULTILINE)
         assert re.search(
             rf"\| [^|]*{place}[^|]*\|[^|]*\|[^|]* {fewer[1]} % fewer tokens"
             rf" {re.escape(fewer[2])} ᵃ",
