@@ -75,7 +75,5 @@ def _is_directory(root: str) -> bool:
         return stat.S_ISDIR(os.stat(root).st_mode)
     except (FileNotFoundError, NotADirectoryError):
         return False
-    except SynapseError:
-        raise
     except OSError as error:
         raise StoreError(f"{root} could not be opened: {error}") from error
