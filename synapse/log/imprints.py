@@ -71,8 +71,8 @@ class Imprints:
         if self.fd >= 0 and os.fstat(self.fd).st_nlink and self.writing >= writing:
             return self.fd
         if self.fd >= 0:
-            os.close(self.fd)
-            self.fd = -1
+            fd, self.fd = self.fd, -1
+            os.close(fd)
         flags, mode = os.O_RDONLY, 0o600
         if writing:
             flags = os.O_RDWR | os.O_APPEND | (os.O_CREAT if self.persons else 0)
@@ -94,5 +94,5 @@ class Imprints:
     def close(self) -> None:
         """Close it. Idempotent."""
         if self.fd >= 0:
-            os.close(self.fd)
-            self.fd = -1
+            fd, self.fd = self.fd, -1
+            os.close(fd)

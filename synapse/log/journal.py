@@ -308,9 +308,9 @@ class Journal(JournalReader):
         self._put(seal, tail._replace(end=end), tail.at + 1)
 
     def close(self) -> None:
-        """Close every file. Idempotent."""
-        super().close()
+        """Close every file, behind whoever writes. Idempotent."""
         self.lock.close()
+        super().close()
 
 
 def has_rules(raw: bytes) -> bool:

@@ -219,8 +219,8 @@ class Mirror:
         while self.open:
             os.close(self.open.popitem()[1])
         if self.written >= 0:
-            os.close(self.written)
-            self.written = -1
+            fd, self.written = self.written, -1
+            os.close(fd)
 
     def _place(
         self, directory: int, name: str, text: bytes, replace: bool, mode: int, synced: bool

@@ -407,7 +407,7 @@ class JournalReader:
         while self.fds:
             os.close(self.fds.popitem()[1])
         if self.nothing >= 0:
-            os.close(self.nothing)
-            self.nothing = -1
+            fd, self.nothing = self.nothing, -1
+            os.close(fd)
         while self.retired:
             os.close(self.retired.pop())

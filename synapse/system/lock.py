@@ -14,7 +14,7 @@ from _thread import _local, allocate_lock, get_ident, start_new_thread
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
-from synapse.errors import ReadOnly, StoreBusy
+from synapse.errors import ReadOnly, StoreBusy, StoreError
 from synapse.system.plain_files import open_file
 from synapse.system.typed import T
 
@@ -82,6 +82,8 @@ class Lock:
         if not self.mutex.acquire(timeout=self._patience()):
             raise self._busy()
         try:
+            if self.fd < 0:
+                raise StoreError(f"{self.path}: the workspace was closed")
             try:
                 fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 free = True
@@ -95,7 +97,8 @@ class Lock:
                 return section()
             finally:
                 self.holder = 0
-                fcntl.flock(self.fd, fcntl.LOCK_UN)
+                if self.fd >= 0:  # else the section closed it
+                    fcntl.flock(self.fd, fcntl.LOCK_UN)
         finally:
             self.mutex.release()
 
@@ -132,9 +135,18 @@ class Lock:
             return False
 
     def close(self) -> None:
-        if self.fd >= 0:
-            os.close(self.fd)
-            self.fd = -1
+        """Close it, behind the section that another thread is in: this one signs and unlocks by the
+        number of the descriptor, which may be another file's by then. One that does not end keeps
+        it.
+        """
+        others = self.pid == os.getpid() and self.holder != get_ident()
+        if others and not self.mutex.acquire(timeout=self.patience):
+            return
+        fd, self.fd = self.fd, -1
+        if others:
+            self.mutex.release()
+        if fd >= 0:
+            os.close(fd)
         if self.waiter and self.wanted.locked():
             self.wanted.release()  # the thread that waits sees that it is over
 

@@ -12,6 +12,7 @@ import errno
 import os
 import select
 import stat
+from _thread import allocate_lock
 
 _WRITE = os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
 
@@ -77,6 +78,8 @@ class NotificationPipe:
         self.directory = directory
         self.path = os.path.join(directory, f"{os.getpid()}-{os.urandom(4).hex()}")
         self.fd = -1
+        # nobody writes to a descriptor that was closed meanwhile and is another file's by now
+        self._lock = allocate_lock()
         self._open()
 
     def wait(self, seconds: float, also: int | None = None) -> bool:
@@ -91,15 +94,14 @@ class NotificationPipe:
 
     def wake(self) -> None:
         """End the wait of the thread that listens here, from another thread."""
-        try:
-            os.write(self.fd, b".")
-        except OSError:
-            pass  # it is closed, or has enough to read
+        with self._lock:
+            try:
+                os.write(self.fd, b".")
+            except OSError:
+                pass  # it is closed, or has enough to read
 
     def close(self) -> None:
-        if self.fd >= 0:
-            os.close(self.fd)
-            self.fd = -1
+        self._close()
         try:
             os.unlink(self.path)
         except OSError:
@@ -108,12 +110,16 @@ class NotificationPipe:
     def _open(self) -> None:
         """Make the pipe and open it to read and to write, so that it never reads as closed. A
         read-only workspace has no pipes; its listeners look again by themselves."""
-        if self.fd >= 0:
-            os.close(self.fd)
-            self.fd = -1
+        self._close()
         try:
             os.makedirs(self.directory, exist_ok=True)
             os.mkfifo(self.path, 0o622)
             self.fd = os.open(self.path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
             pass
+
+    def _close(self) -> None:
+        with self._lock:
+            fd, self.fd = self.fd, -1
+            if fd >= 0:
+                os.close(fd)

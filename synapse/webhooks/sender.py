@@ -248,8 +248,8 @@ class Sender:
         finally:
             self.outboxes.clear()
             if self._lock >= 0:
-                os.close(self._lock)
-                self._lock = -1
+                fd, self._lock = self._lock, -1
+                os.close(fd)
             self.store.index.let_go()
 
     def _tell(self, about: str, text: str) -> None:

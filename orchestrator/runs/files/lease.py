@@ -88,8 +88,8 @@ class Lease:
 
     def close(self) -> None:
         if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+            fd, self._fd = self._fd, -1
+            os.close(fd)
             try:
                 os.unlink(self.path)
             except OSError:

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from synapse.errors import StoreBusy
+from synapse.errors import StoreBusy, StoreError
 from synapse.system.lock import Lock, hold
 from synapse.testing import together
 
@@ -207,3 +207,35 @@ def test_a_lock_that_is_held_goes_to_one(tmp_path):
     again = hold(path)
     assert again is not None
     os.close(again)
+
+
+def test_closing_waits_for_the_section_of_another_thread(tmp_path, path):
+    """What ends behind the close would unlock, by its number, a file that was opened meanwhile."""
+    lock, inside, over = Lock(path), threading.Event(), threading.Event()
+    others = []
+
+    def section():
+        inside.set()
+        over.wait(0.3)
+
+    def close():
+        lock.close()
+        others.append(hold(str(tmp_path / "another")))
+        over.set()
+
+    writer = threading.Thread(target=lock.run, args=[section])
+    writer.start()
+    inside.wait()
+    close()
+    writer.join()
+    assert hold(str(tmp_path / "another")) is None
+    os.close(others[0])
+    with pytest.raises(StoreError, match="was closed"):
+        lock.run(section)
+
+
+def test_a_section_may_close_its_own_lock(path):
+    lock = Lock(path)
+    lock.run(lock.close)
+    with pytest.raises(StoreError, match="was closed"):
+        lock.run(lock.close)

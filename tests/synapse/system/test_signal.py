@@ -121,3 +121,27 @@ def test_others_may_ring_but_not_listen(place):
     mode = stat.S_IMODE(os.stat(bell.path).st_mode)
     assert not mode & (stat.S_IRGRP | stat.S_IROTH)
     bell.close()
+
+
+def test_a_wake_does_not_write_into_another_file(place, tmp_path, monkeypatch):
+    """Closed by its thread just before the write, its descriptor is another file's by then."""
+    bell = NotificationPipe(place)
+    write = os.write
+    other = []
+
+    def close():
+        bell.close()
+        other.append(os.open(tmp_path / "journal", os.O_RDWR | os.O_CREAT))
+
+    closer = threading.Thread(target=close)
+
+    def late(fd, data):
+        closer.start()
+        closer.join(0.2)
+        return write(fd, data)
+
+    monkeypatch.setattr(os, "write", late)
+    bell.wake()
+    closer.join()
+    assert os.fstat(other[0]).st_size == 0
+    os.close(other[0])
