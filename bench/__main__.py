@@ -2,7 +2,8 @@
 the table. `python -m bench trace` counts functions, `python -m bench size` measures workspaces that
 are many times as large, `python -m bench stream` measures the live events of a server, `python -m
 bench plain FILE` compares the search by words with a plain FTS5 table, `python -m bench replay
-FOLDER` gives recorded sessions to the hooks of coding clients.
+FOLDER` gives recorded sessions to the hooks of coding clients, `python -m bench audit` sums up a
+gigabyte of them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from bench import (
     acting,
+    auditing,
     comparing,
     containing,
     dashboard,
@@ -92,6 +94,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return plain.main(words[1:])
     if words[:1] == ["replay"]:
         return replaying.main(words[1:])
+    if words[:1] == ["audit"]:
+        return auditing.main(words[1:])
     args = _arguments(words)
     parent = tempfile.mkdtemp(prefix="synapse-bench-", dir=args.dir)
     rows: list[Row] = []

@@ -97,6 +97,13 @@ _TABLE = (
         "orchestrator stats --by department --since 7d",
     ),
     _verb(
+        "audit",
+        "see",
+        "inspect.audit",
+        "show what recorded sessions cost, and what was done twice",
+        "orchestrator audit --since 7d --html audit.html",
+    ),
+    _verb(
         "receipt",
         "see",
         "inspect.receipt",

@@ -1,7 +1,7 @@
 """report.html: the Markdown of a report as one page that holds everything it needs: no script, no
 network, light and dark. Text in, text out.
 
-`pictures` decides what is drawn, `page.css` what it looks like.
+`pictures` decides what is drawn.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
-from importlib import resources
 
 from markdown_it import MarkdownIt
 
+from orchestrator.reports.page import page
 from scenarios.report import markdown, pictures, summary
 from scenarios.report.pictures import Picture
 from scenarios.report.report import LEVELS, Report
@@ -23,16 +23,8 @@ INTERVAL = re.compile(r"(<td[^>]*>[^<\[]+) (\[[^\]<]*\][^<]*)")
 
 
 def html(report: Report) -> str:
-    style = (resources.files("scenarios.report") / "page.css").read_text(encoding="utf-8")
     body = "\n".join((*_top(report), *_sections(report)))
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n'
-        f"<title>Brain Suite: what coordination costs and"
-        f" saves</title>\n<style>\n{style}</style>\n</head>\n"
-        f"<body>\n{body}\n</body>\n</html>\n"
-    )
+    return page("Brain Suite: what coordination costs and saves", body)
 
 
 def _sections(report: Report) -> Iterator[str]:

@@ -137,7 +137,7 @@ def read_event(
     if tool.kind == "spawn":
         values["prompt"] = _text(arguments.get(tool.prompt))
         values["type"] = _text(arguments.get(tool.type)) or None
-    subjects = _subjects(tool, arguments)
+    subjects = subjects_of(tool, arguments)
     return Event(
         facts.client,
         name,
@@ -198,7 +198,7 @@ def _merge(into: dict[str, Any], more: Mapping[str, Any]) -> None:
             into[key] = value
 
 
-def _subjects(tool: ToolFacts, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+def subjects_of(tool: ToolFacts, arguments: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the files or addresses that a call names, each once."""
     text = _text(arguments.get(tool.subject)) if tool.subject else ""
     subjects = re.findall(tool.pattern, text, re.MULTILINE) if tool.pattern else [text]

@@ -1,8 +1,11 @@
-"""The usage in a session's or sub-agent's JSONL of Claude Code. Called by `transcript`."""
+"""The usage in a session's or sub-agent's JSONL of Claude Code. Called by `transcript` and by the
+audit of recorded sessions.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from orchestrator.engines.protocol import Usage
@@ -20,7 +23,7 @@ def usage(path: str) -> Spent | None:
         message = _reply(line)
         if message is None:
             continue
-        replies[str(message["id"])] = _usage(message["usage"])
+        replies[str(message["id"])] = read_usage(message["usage"])
         model = message.get("model") or model
     if not replies:
         return None
@@ -29,18 +32,18 @@ def usage(path: str) -> Spent | None:
 
 
 def _reply(line: bytes) -> dict[str, Any] | None:
-    """Return the model's message that a line holds. What the client says in the model's place (its
-    own errors) was not billed.
-    """
     try:
         record = json.loads(line)
     except ValueError:
         return None
-    if (
-        not isinstance(record, dict)
-        or record.get("type") != "assistant"
-        or record.get("isApiErrorMessage")
-    ):
+    return reply_of(record) if isinstance(record, dict) else None
+
+
+def reply_of(record: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the model's message that a record holds. What the client says in the model's place
+    (its own errors) was not billed.
+    """
+    if record.get("type") != "assistant" or record.get("isApiErrorMessage"):
         return None
     message = record.get("message")
     if (
@@ -52,13 +55,14 @@ def _reply(line: bytes) -> dict[str, Any] | None:
     return message if isinstance(message.get("usage"), dict) else None
 
 
-def _usage(fields: dict[str, Any]) -> Usage:
+def read_usage(fields: Mapping[str, Any]) -> Usage:
+    """Return the usage of a reply; the tokens that the cache held count as input."""
     fresh = _count(fields, "input_tokens")
     read = _count(fields, "cache_read_input_tokens")
     written = _count(fields, "cache_creation_input_tokens")
     return Usage(fresh + read + written, _count(fields, "output_tokens"), read, written)
 
 
-def _count(fields: dict[str, Any], name: str) -> int:
+def _count(fields: Mapping[str, Any], name: str) -> int:
     value = fields.get(name)
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0

@@ -7,6 +7,7 @@ the model leaves a `token_usage_record` in it.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from orchestrator.engines.protocol import Usage
@@ -31,7 +32,7 @@ def usage(path: str) -> Spent | None:
         elif kind == "token_usage_record" and payload.get("thread_id") == thread:
             usage = payload.get("usage")
             if isinstance(usage, dict):
-                replies[str(payload.get("response_id") or len(replies))] = _usage(usage)
+                replies[str(payload.get("response_id") or len(replies))] = read_usage(usage)
     if not replies:
         return None
     usage = sum(replies.values(), Usage(estimated=not complete))
@@ -51,7 +52,7 @@ def _record(line: bytes) -> tuple[str, dict[str, Any]]:
     return (str(record.get("type")), payload) if isinstance(payload, dict) else ("", {})
 
 
-def _usage(fields: dict[str, Any]) -> Usage:
+def read_usage(fields: Mapping[str, Any]) -> Usage:
     """Return a reply's usage. Codex counts what its cache held in the input tokens."""
     return Usage(
         _count(fields, "input_tokens"),
@@ -61,6 +62,6 @@ def _usage(fields: dict[str, Any]) -> Usage:
     )
 
 
-def _count(fields: dict[str, Any], name: str) -> int:
+def _count(fields: Mapping[str, Any], name: str) -> int:
     value = fields.get(name)
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0

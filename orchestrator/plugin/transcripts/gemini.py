@@ -18,9 +18,7 @@ REPLACED, SUMMARY = b'{"$set":{"messages":', b"<state_snapshot>"
 
 
 def usage(path: str) -> Spent | None:
-    """Return what a chat used; None where no reply is in it. `input` includes what the cache
-    held.
-    """
+    """Return what a chat used; None where no reply is in it."""
     replies = {
         line["id"]: line
         for line in objects(path)
@@ -31,11 +29,15 @@ def usage(path: str) -> Spent | None:
         return None
     total = Usage()
     for reply in counted:
-        tokens = reply["tokens"]
-        output = _number(tokens, "output") + _number(tokens, "thoughts")
-        sent = _number(tokens, "input") + _number(tokens, "tool")
-        total += Usage(sent, output, _number(tokens, "cached"))
+        total += read_usage(reply["tokens"])
     return Spent(total, len(counted), counted[-1].get("model"))
+
+
+def read_usage(tokens: Mapping[str, Any]) -> Usage:
+    """Return the usage of a reply. `input` includes what the cache held."""
+    output = _number(tokens, "output") + _number(tokens, "thoughts")
+    sent = _number(tokens, "input") + _number(tokens, "tool")
+    return Usage(sent, output, _number(tokens, "cached"))
 
 
 def last_text(path: str) -> str:

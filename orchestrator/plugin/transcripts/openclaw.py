@@ -22,11 +22,12 @@ def usage(path: str) -> Spent | None:
         return None
     total = Usage()
     for reply in replies.values():
-        total += _usage(reply["usage"])
+        total += read_usage(reply["usage"])
     return Spent(total, len(replies), [*replies.values()][-1].get("model"))
 
 
-def _usage(used: Mapping[str, Any]) -> Usage:
+def read_usage(used: Mapping[str, Any]) -> Usage:
+    """Return the usage of a reply, with what the client says that it cost."""
     cached, written = _number(used.get("cacheRead")), _number(used.get("cacheWrite"))
     cost = used.get("cost")
     total = cost.get("total") if isinstance(cost, dict) else None

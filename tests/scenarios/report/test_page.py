@@ -368,7 +368,7 @@ def contrast(one, other):
 
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
 def test_whatever_is_written_can_be_read(scheme):
-    style = (resources.files("scenarios.report") / "page.css").read_text(encoding="utf-8")
+    style = (resources.files("orchestrator.reports") / "page.css").read_text(encoding="utf-8")
     colours = dict(
         re.findall(r"--(\w+): (#[0-9a-f]+)", style.split("(prefers-color-scheme: dark)")[scheme])
     )
