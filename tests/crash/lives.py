@@ -32,7 +32,10 @@ ROOM = 1 << 20  # bytes that a life may print before anybody reads them
 PACKAGES = ("synapse", "orchestrator")
 # What no life of these checks imports, or what it may lack.
 NOT = re.compile(r"__main__|testing|embedders|conformance|mcp|plugin|server|compat")
-LATER = "pytest jinja2.loaders jinja2.sandbox openai httpx multiprocessing.connection".split()
+LATER = (
+    "pytest yaml jinja2.loaders jinja2.sandbox openai httpx multiprocessing.connection"
+    " cryptography.hazmat.primitives.asymmetric.ed25519"
+).split()
 
 
 class Life:

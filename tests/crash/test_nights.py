@@ -1,25 +1,24 @@
 """Nights on random stores, killed anywhere: nothing is lost, whoever goes on comes to the same end,
 all can be undone.
 
-A night runs in a process of its own, which kills itself at a phase, or before or after one of its
-steps.
+A night runs in a process of its own, which is killed at one of its calls of the system.
 """
 
+import importlib
 import os
 import random
 import shutil
-import signal
-import traceback
+from itertools import count
 
 import pytest
 
 import synapse
-from synapse import consolidate
-from synapse.consolidate import PHASES, claim, gather, plan, run_nightly, undo
+from synapse.consolidate import claim, gather, plan, run_nightly, state, undo
 from synapse.consolidate.nightly import LEASE
 from synapse.model.agents import Agent
 from synapse.system.digest import sha256
 from synapse.testing import FrozenClock
+from tests.crash import kill
 
 DATE = "2026-02-09"
 START = "2026-01-31T00:00:00Z"
@@ -91,7 +90,7 @@ def originals(mem):
     }
 
 
-def state(mem):
+def stands(mem):
     """Where each entry stands, what it says and for whom, and what is shown of it."""
     mem.store.refresh()
     now = mem.store.clock()
@@ -117,129 +116,97 @@ def without(found, kept):
     return {id: each for id, each in found.items() if id in kept}
 
 
-class Death:
-    """When a process dies: as a phase begins, or before or after its n-th step, be it a line of the
-    log, within those that are written at once too, a page of the archive that is added to, or a
-    file that goes.
-    """
-
-    def __init__(self, phase=None, step=None, after=False):
-        self.phase, self.step, self.after, self.count = phase, step, after, 0
-
-    def watch(self, log):
-        for owner, name in ((log.journal, "_write"), (log.mirror, "_add"), (log.mirror, "remove")):
-            setattr(owner, name, self.watched(getattr(owner, name)))
-
-    def watched(self, act):
-        def watched(*args):
-            self.count += 1
-            if self.count == self.step and not self.after:
-                die()
-            value = act(*args)
-            if self.count == self.step:
-                die()
-            return value
-
-        return watched
-
-    def at(self, phase):
-        if phase == self.phase:
-            die()
+# -- lives that are killed -------------------------------------------------------------------------
 
 
-def die():
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def apart(work):
-    """Run it in a process of its own; whether that was killed."""
-    child = os.fork()
-    if not child:
-        try:
-            work()
-            os._exit(0)
-        except BaseException:
-            traceback.print_exc()
-            os._exit(1)
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
-    return os.WIFSIGNALED(status)
-
-
-def night_until(root, death, now):
-    def work():
-        with opened(root) as mem:
-            death.watch(mem.store.log)
-            run_nightly(mem, DATE, now, death.at)
-
-    return apart(work)
-
-
-def deaths(chance):
-    """Once at every phase, then anywhere."""
-    yield from (Death(phase=phase) for phase in PHASES)
-    while True:
-        yield Death(step=chance.randint(1, 40), after=chance.random() < 0.5)
-
-
-def check(tmp_path, seed, killed, fill=filled):
-    """One store and a night on it, killed in these ways one after the other."""
-    root, twin = str(tmp_path / f"s{seed}"), str(tmp_path / f"t{seed}")
-    fill(root, seed)
-    shutil.copytree(root, twin)
+def night(root, now, at_once):
+    state.AT_ONCE = int(at_once)
     with opened(root) as mem:
-        before, first = originals(mem), state(mem)
-    now = FrozenClock(NIGHT)()
-    with opened(twin) as mem:
-        assert run_nightly(mem, DATE, now).ran
-        wanted = state(mem)
-    # who dies here is followed at once, and so it is when the lease is over
-    died, lease = 0, LEASE * (seed % 2)
-    for turn, death in enumerate(killed):
-        died += night_until(root, death, now + turn * lease)
-    with opened(root) as mem:
-        run_nightly(mem, DATE, now + len(killed) * lease)
-        assert not run_nightly(mem, DATE, now + 99 * LEASE).ran
-        assert state(mem) == wanted
-        assert originals(mem) == before
-        assert plan(gather(mem.store, now), now, mem.store.settings).acts == ()
-        assert run_nightly(mem, "2026-02-10", now).acts == ()
-        if state(mem) != first:
+        run_nightly(mem, DATE, int(now))
+
+
+def night_without_keys(root, *args):
+    """Write what is new once for each process that carries out the act."""
+    module = importlib.import_module("synapse.consolidate.apply")
+    key = module._key_of
+    module._key_of = lambda act, name: f"{key(act, name)} {os.getpid()}"
+    night(root, *args)
+
+
+class Store:
+    """One store, of which each night has a copy, and what comes of a whole night."""
+
+    def __init__(self, folder, seed, fill, at_once):
+        self.whole = str(folder / "whole")
+        self.copies = (str(folder / f"{n}") for n in count())
+        self.at_once, self.now = at_once, FrozenClock(NIGHT)()
+        fill(self.whole, seed)
+        with opened(self.whole) as mem:
+            self.before, self.first = originals(mem), stands(mem)
+        with opened(self.fresh()[0]) as mem:
+            assert run_nightly(mem, DATE, self.now).ran
+            self.wanted = stands(mem)
+
+    def fresh(self):
+        root = shutil.copytree(self.whole, next(self.copies))
+        return root, self.now, self.at_once
+
+    def ends(self, work, most):
+        """Kill a night at so many of its calls, and who goes on with it at as many, until one comes
+        to its end; yield each time what is wrong then.
+        """
+        for n, (at, (root, now, at_once)) in enumerate(kill.kills(work, self.fresh, most)):
+            # who dies here is followed at once, and so it is when the lease is over
+            lease = LEASE * (n % 2)
+            turns = (now + turn * lease for turn in (1, 2))
+            all(kill.killed(work, root, then, at_once, at=at) for then in turns)
+            with opened(root) as mem:
+                run_nightly(mem, DATE, now + 3 * lease)
+                yield [(at, what) for what in self.wrong(mem)]
+
+    def wrong(self, mem):
+        if run_nightly(mem, DATE, self.now + 99 * LEASE).ran:
+            yield "it is run again"
+        if stands(mem) != self.wanted:
+            yield "another end"
+        if plan(gather(mem.store, self.now), self.now, mem.store.settings).acts:
+            yield "there is more to do"
+        if run_nightly(mem, "2026-02-10", self.now).acts:
+            yield "the next night does more"
+        if stands(mem) != self.first:
             undo(mem, DATE)
-            assert without(state(mem), first) == first
+            if without(stands(mem), self.first) != self.first:
+                yield "it cannot be undone"
             undo(mem, "last")
-            assert state(mem) == wanted
-        assert originals(mem) == before
-        assert mem.verify().problems == ()
-    shutil.rmtree(root)
-    shutil.rmtree(twin)
-    return died
+            if stands(mem) != self.wanted:
+                yield "it cannot be done again"
+        if originals(mem) != self.before:
+            yield "something is lost"
+        yield from map(str, mem.verify().problems)
 
 
-def walk(tmp_path, seeds, fill=filled):
-    chance, died = random.Random(7), 0
-    ways = deaths(chance)
-    for seed in seeds:
-        died += check(tmp_path, seed, [next(ways) for _ in range(chance.randint(1, 3))], fill)
-    return died
+KINDS = {
+    "filled": (filled, state.AT_ONCE),
+    "with room to make": (room_state, state.AT_ONCE),
+    "with few entries at once": (filled, 2),
+}
 
 
-def test_nights_killed_anywhere_come_to_the_same_end(tmp_path):
-    assert walk(tmp_path, range(8)) >= 6
+@pytest.mark.parametrize(
+    ("seeds", "most"), [(1, 6), pytest.param(60, 10, marks=pytest.mark.soak)], ids=["one", "many"]
+)
+@pytest.mark.parametrize("kind", KINDS)
+def test_nights_killed_anywhere_come_to_the_same_end(tmp_path, monkeypatch, kind, seeds, most):
+    fill, at_once = KINDS[kind]
+    monkeypatch.setattr(state, "AT_ONCE", at_once)
+    for seed in range(seeds):
+        ends = [*Store(tmp_path / str(seed), seed, fill, at_once).ends(night, most)]
+        assert ends == [[]] * most
 
 
-def test_nights_that_make_room_come_to_the_same_end(tmp_path):
-    assert walk(tmp_path, range(6), room_state) >= 4
-
-
-def test_nights_that_hold_few_entries_at_once_come_to_the_same_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(consolidate.state, "AT_ONCE", 2)
-    assert walk(tmp_path, range(20, 26)) >= 4
-
-
-@pytest.mark.soak
-def test_a_thousand_nights_killed_anywhere_come_to_the_same_end(tmp_path):
-    assert walk(tmp_path, range(1_000)) >= 600
+def test_a_night_without_keys_is_found_out(tmp_path):
+    ends = Store(tmp_path, 0, filled, state.AT_ONCE).ends(night_without_keys, 12)
+    assert any("another end" in {what for _, what in wrong} for wrong in ends)
 
 
 def test_the_random_stores_have_something_of_everything(tmp_path):
@@ -259,13 +226,13 @@ def test_the_random_stores_have_something_of_everything(tmp_path):
     assert {"merge", "escalate"} <= {kind for kind, _ in kinds}
 
 
-@pytest.mark.parametrize("after", [None, "archive"])
-def test_five_processes_run_one_night(tmp_path, after):
+@pytest.mark.parametrize("leader", ["alone", "dead"])
+def test_five_processes_run_one_night(tmp_path, leader):
     """Also where its leader has just died: one of them goes on, at once."""
     root = str(tmp_path / "memory")
     filled(root, 1)
-    if after:
-        assert night_until(root, Death(phase=after), FrozenClock(NIGHT)())
+    if leader == "dead":
+        assert kill.killed(night, root, FrozenClock(NIGHT)(), state.AT_ONCE, at=150)
     read, write = os.pipe()
     for _ in range(5):
         if not os.fork():
