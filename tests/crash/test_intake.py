@@ -1,14 +1,9 @@
-"""Dropped files, taken in by processes that are killed with SIGKILL: each of them becomes one entry
-and one alone, none is lost, and the workspace is whole.
-
-Run as a program, this file is the harness: a process that looks for dropped files and kills itself
-at a system call, the n-th that it begins or ends, by an implementation that may be a wrong one.
+"""Dropped files, taken in by processes that are killed at their calls of the system: each of them
+becomes one entry and one alone, none is lost, and the workspace is whole.
 """
 
 import os
 import random
-import signal
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -20,12 +15,10 @@ from synapse.log.upkeep import intake
 from synapse.model import clock
 from synapse.model.entry import SECOND
 from synapse.model.records import Record
-from tests.crash.lives import begin
+from tests.crash import kill
 
-FILES = 200
-CALLS = 9_000  # about as many as it takes to find them all and to take them in
-KILLS = 5
-BATCHES = (7, 50, 250)
+FILES = 40
+BATCHES = (5, 20, 250)
 # what comes through an inbox changes one of the folders, and no other
 PLACES = ("entries/api/x", "entries/api/y", "inbox/ann/new")
 DROP = """\
@@ -40,7 +33,7 @@ body of the file {token}!
 """
 
 
-# -- the harness -----------------------------------------------------------------------------------
+# -- lives -----------------------------------------------------------------------------------------
 
 
 class RemovesFirst(intake.Intake):
@@ -87,36 +80,27 @@ class SyncsEach(intake.Intake):
 WRONG = (RemovesFirst, CountsTwice, ForgetsFolders)
 
 
-def die_at(number):
-    """Kill this process when it begins or ends its n-th system call from now on."""
-    left = number
-
-    def event(frame, what, argument):
-        nonlocal left
-        if what in ("c_call", "c_return") and argument.__module__ == "posix":
-            left -= 1
-            if left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    sys.setprofile(event)
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch):
+    """What was dropped is taken in at the next look."""
+    monkeypatch.setattr(adopt, "SETTLED", -1)
 
 
-def look(root, number, batch, wrong):
-    """Look for dropped files once, as a process of its own does."""
+def look(root, batch):
     adopt.SETTLED = -1
-    intake.BATCH = batch
-    if wrong:
-        from synapse.log import files
-        from synapse.log.upkeep import tree
-
-        planted = next(each for each in WRONG if each.__name__ == wrong)
-        owner = files if planted.__base__ is adopt.Scanner else tree
-        setattr(owner, planted.__base__.__name__, planted)
+    intake.BATCH = int(batch)
     with synapse.open(root) as memory:
-        if number:
-            die_at(number)
         memory.store.refresh(whole=True)
-        sys.setprofile(None)
+
+
+def look_wrongly(root, batch, name):
+    from synapse.log import files
+    from synapse.log.upkeep import tree
+
+    planted = next(each for each in WRONG if each.__name__ == name)
+    owner = files if planted.__base__ is adopt.Scanner else tree
+    setattr(owner, planted.__base__.__name__, planted)
+    look(root, batch)
 
 
 # -- the checker -----------------------------------------------------------------------------------
@@ -155,20 +139,21 @@ def dropped(root, seed):
     return tokens
 
 
-def run(root, seed, wrong=""):
-    """Kill a few processes that take the files in, let one end, and return what is wrong then."""
-    tokens, dice = dropped(root, seed), random.Random(seed)
-    for _ in range(KILLS):
-        child(root, dice.randrange(1, CALLS), dice.choice(BATCHES), wrong)
-    child(root, 0, 250, wrong)
-    return faults(root, tokens)
+def ends(folder, most, work=look, *more):
+    """Kill at so many of its calls who takes the files in, and twice who goes on, until one comes
+    to its end; yield each time what is wrong when they were looked for once more.
+    """
+    tokens = {}
 
+    def fresh():
+        number = len(tokens)
+        root = str(folder / f"{number}")
+        tokens[root] = dropped(root, number)
+        return root, BATCHES[number % len(BATCHES)], *more
 
-def child(root, number, batch, wrong):
-    life = begin(__file__, root, number, batch, wrong)
-    _, err = life.communicate()
-    killed = number and life.returncode == -signal.SIGKILL
-    assert killed or life.returncode == 0, err
+    for at, (root, *args) in kill.kills(work, fresh, most):
+        all(kill.killed(work, root, *args, at=at) for _ in range(2))
+        yield [(at, what) for what in faults(root, tokens[root])]
 
 
 def faults(root, tokens):
@@ -193,17 +178,16 @@ def faults(root, tokens):
     return found
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_killed_at_it_each_file_becomes_one_entry(tmp_path, seed):
-    assert run(str(tmp_path / "root"), seed) == []
+@pytest.mark.parametrize("most", kill.POINTS)
+def test_killed_at_it_each_file_becomes_one_entry(tmp_path, most):
+    every = [*ends(tmp_path, most)]
+    assert every == [[]] * len(every)
+    assert len(every) > 9  # the stores differ, and the last calls of one are none of another
 
 
 @pytest.mark.parametrize("wrong", WRONG)
 def test_the_checker_catches_a_wrong_implementation(tmp_path, wrong):
-    for seed in range(10):
-        if run(str(tmp_path / f"root-{seed}"), seed, wrong.__name__):
-            return
-    pytest.fail("it was not caught")
+    assert any(ends(tmp_path, 16, look_wrongly, wrong.__name__))
 
 
 @pytest.fixture
@@ -215,7 +199,6 @@ def once(tmp_path, monkeypatch):
     def look(implementation):
         root = str(tmp_path / implementation.__name__)
         tokens, syncs, sync = dropped(root, 1), [], os.fdatasync
-        monkeypatch.setattr(adopt, "SETTLED", -1)
         monkeypatch.setattr("synapse.log.upkeep.tree.Intake", implementation)
         with synapse.open(root) as memory, monkeypatch.context() as patch:
             patch.setattr(os, "fdatasync", lambda fd: (syncs.append(fd), sync(fd)))
@@ -236,7 +219,7 @@ def test_files_share_a_sync(once):
     assert once(SyncsEach)[1] > FILES / 2
 
 
-def test_two_files_of_one_id_in_one_batch_are_two_entries(tmp_path, monkeypatch):
+def test_two_files_of_one_id_in_one_batch_are_two_entries(tmp_path):
     root = str(tmp_path / "root")
     with synapse.init(root) as memory:
         memory.register(synapse.Agent("ann", read=["*"], write=["*"]))
@@ -252,7 +235,6 @@ def test_two_files_of_one_id_in_one_batch_are_two_entries(tmp_path, monkeypatch)
             token=name,
         )
         Path(root, "entries/api/x", f"{name}.md").write_text(text)
-    monkeypatch.setattr(adopt, "SETTLED", -1)
     with synapse.open(root) as memory:
         memory.store.refresh(whole=True)
         entries: list[Record] = [
@@ -260,8 +242,3 @@ def test_two_files_of_one_id_in_one_batch_are_two_entries(tmp_path, monkeypatch)
         ]
     assert [record.path for record in entries] == ["entries/api/x/one.md", "entries/api/x/two.md"]
     assert entries[0].id == "syn-own-1" != entries[1].id
-
-
-if __name__ == "__main__":
-    root, number, batch, wrong = sys.argv[1:]
-    look(root, int(number), int(batch), wrong)
