@@ -8,8 +8,10 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 
 import psycopg
@@ -81,6 +83,21 @@ class Server:
         self.process.send_signal(how)
         self.process.wait(60)
 
+    def freeze(self):
+        """Have all of its processes stand still; the machine goes on to answer for them."""
+        for pid in self._pids():
+            os.kill(pid, signal.SIGSTOP)
+
+    def thaw(self):
+        for pid in self._pids():
+            os.kill(pid, signal.SIGCONT)
+
+    def _pids(self):
+        """Return the server's process, and those of its connections."""
+        own = self.process.pid
+        children = Path(f"/proc/{own}/task/{own}/children").read_text().split()
+        return [own, *map(int, children)]
+
     def close(self):
         self.stop(signal.SIGINT)
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -94,3 +111,54 @@ class Server:
         with psycopg.connect(self.url(), autocommit=True) as connection:
             cursor = connection.execute(text, values)
             return cursor.fetchall() if cursor.description else []
+
+
+class Proxy:
+    """Passes bytes between a client and the server, counts round trips, and can lose answers."""
+
+    def __init__(self, port):
+        self.port, self.trips, self.lose = port, 0, None
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.own = self.socket.getsockname()[1]
+        self.pairs = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                client, _ = self.socket.accept()
+            except OSError:
+                return
+            server = socket.create_connection(("127.0.0.1", self.port))
+            self.pairs.append((client, server))
+            pair = {"asked": False}
+            for one, other, is_question in ((client, server, True), (server, client, False)):
+                threading.Thread(
+                    target=self._pass, args=(one, other, is_question, pair), daemon=True
+                ).start()
+
+    def _pass(self, one, other, is_question, pair):
+        try:
+            while data := one.recv(1 << 16):
+                if is_question:
+                    pair["asked"] = True
+                elif pair["asked"]:
+                    pair["asked"], self.trips = False, self.trips + 1
+                if self.lose is not None and not is_question and self.lose(data):
+                    break
+                other.sendall(data)
+        except OSError:
+            pass
+        for end in (one, other):
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def close(self):
+        for end in (self.socket, *chain.from_iterable(self.pairs)):
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+            end.close()

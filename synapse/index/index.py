@@ -105,6 +105,7 @@ class Index(TokenCounts, Readable):
         mark = self.log.mark()
         if mark != self.place or self.log.doubts != self.doubts:
             self.twice(self._take_in)
+        self.pass_on()
         self.spare, self.notice = None, ""
 
     def twice(self, section: Callable[[], T]) -> T:
@@ -169,7 +170,6 @@ class Index(TokenCounts, Readable):
                 " `synapse merge`, or the next write, makes them one"
             )
         self.fork_noted = self.log.forked
-        self.notes += self.log.cuts()
         self.notes += changes_of(reached, self.lost, self.foreign)
         self.lost, self.foreign = reached.lost, reached.foreign
         notes, self.notes = self.notes, []

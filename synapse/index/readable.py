@@ -53,6 +53,7 @@ class Readable:
         was seen of it, this one answers as it stands.
         """
         in_step = self.log.mark() == self.place and self.log.doubts == self.doubts
+        self.pass_on()
         if in_step and not words and self.spare is None:
             return self
         try:
@@ -70,6 +71,11 @@ class Readable:
             self._tell(f"{self.held_by or error}; answered from the journal, in memory")
             return self._copy(words)
         return self
+
+    def pass_on(self) -> None:
+        """Say what the log has to say."""
+        for note in self.log.notes():
+            self.say(note)
 
     def within(self, seconds: float, section: Callable[[], T]) -> T:
         """Run the section, and wait no longer than this for who holds the file; not at all where

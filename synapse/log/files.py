@@ -201,8 +201,8 @@ class FilesLog(OperatorFiles):
             self.booted = progress.boot()
         return self.booted
 
-    def cuts(self) -> list[str]:
-        return self.journal.cuts()
+    def notes(self) -> list[str]:
+        return self.journal.notes()
 
     def was_cut(self, seq: int) -> bool:
         return self.journal.was_cut(seq)

@@ -149,8 +149,8 @@ class Journal(JournalReader):
     def blank(self, raw: bytes) -> None:
         """Take the text out of this line where it is committed: here its file is all there is."""
 
-    def cuts(self) -> list[str]:
-        """Return what was cut off since this was last asked, a sentence each."""
+    def notes(self) -> list[str]:
+        """Return what is to be said since this was last asked, a sentence each."""
         return []
 
     def was_cut(self, seq: int) -> bool:

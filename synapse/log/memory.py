@@ -120,7 +120,7 @@ class MemoryLog:
     def boot(self) -> str:
         return "-"
 
-    def cuts(self) -> list[str]:
+    def notes(self) -> list[str]:
         return []
 
     def was_cut(self, seq: int) -> bool:

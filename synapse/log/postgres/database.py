@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import select
+import time
 from _thread import RLock
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -26,7 +27,6 @@ VERSION = 1
 STALE = "SY001"  # what the schema's function says where others appended meanwhile
 _HERE = os.path.dirname(__file__)
 _DEFAULTS = {
-    "connect_timeout": "10",
     "application_name": "synapse",
     "client_encoding": "utf8",
     "keepalives_idle": "5",
@@ -34,6 +34,8 @@ _DEFAULTS = {
     "keepalives_count": "3",
     "tcp_user_timeout": "10000",
 }
+READERS_WAIT = 2  # seconds for a sign of the server; what it has sent so far goes on
+WRITERS_WAIT = 10  # longer than the server lets a writer wait for the others
 Row = tuple[str, ...]
 
 
@@ -45,7 +47,9 @@ class Result(NamedTuple):
 
 
 class ConnectionLost(StoreBusy):
-    """The connection went. `sent`: within a commit, so that it is not known what became of it."""
+    """The connection went, or stays silent. `sent`: within a commit, so that it is not known what
+    became of it.
+    """
 
     def __init__(self, message: str, sent: bool = False) -> None:
         super().__init__(message)
@@ -61,12 +65,18 @@ class Database:
         statements = load_sql(os.path.join(_HERE, "queries.sql"))
         self.sql = {name: _filled(text, quoted) for name, text in statements.items()}
         self.schema_sql = _filled(_read("schema.sql"), quoted)
-        self.reader, self.writer = Session(address), Session(address)
+        self.reader = Session(address, READERS_WAIT)
+        self.writer = Session(address, WRITERS_WAIT)
 
     @property
     def channel(self) -> str:
         """Return what its listeners listen to."""
         return f"synapse_{self.address.schema}"
+
+    @property
+    def quiet(self) -> float:
+        """Return for how many seconds the server has said nothing."""
+        return time.monotonic() - max(self.reader.heard, self.writer.heard)
 
     def workspace(self) -> str:
         """Return the name that the workspace has for ever, and make its tables where there are
@@ -102,27 +112,20 @@ class Database:
                 connection.execute(self.schema_sql)
 
     def ask(self, name: str, *values: object) -> list[Row]:
-        """Return the rows of a statement that changes nothing; asked again, once, where the
-        connection was lost meanwhile.
-        """
-        try:
-            with self.reader.use() as connection:
-                return self._one(connection, name, *values)
-        except ConnectionLost:
-            with self.reader.use() as connection:
-                return self._one(connection, name, *values)
+        """Return the rows of a statement that changes nothing."""
+        with self.reader.use() as connection:
+            return self._one(connection, name, *values)
 
     def _one(self, connection: Connection, name: str, *values: object) -> list[Row]:
-        ((rows, error),) = exchange(connection, [(self.sql[name], values)])
+        ((rows, error),) = exchange(connection, [(self.sql[name], values)], READERS_WAIT)
         if error is not None:
             raise error
         return rows
 
     def blank(self, seq: int, raw: str) -> None:
         """Put a line in the place of another whose text was redacted."""
-        with self.writer.use() as connection, connection.transaction():
-            connection.execute(self.sql["guard"])
-            self._one(connection, "blank", seq, raw)
+        with self.turn() as turn:
+            turn.blank(seq, raw)
 
     @contextmanager
     def turn(self) -> Iterator[Turn]:
@@ -189,6 +192,13 @@ class Turn:
         if error is not None:
             raise error
 
+    def blank(self, seq: int, raw: str) -> None:
+        """Put a line in the place of another, and commit, in one round trip."""
+        results = self._send(("begin",), ("guard",), ("blank", seq, raw), ("commit",))
+        error = _first_error(results)
+        if error is not None:
+            raise error
+
     def let_go(self) -> None:
         """Give the head back, with nothing done."""
         self._send(("rollback",))
@@ -205,14 +215,15 @@ class Turn:
 
     def _send(self, *steps: tuple[object, ...]) -> list[Result]:
         statements = [(self.sql[str(name)], values) for name, *values in steps]
-        return exchange(self.connection, statements)
+        return exchange(self.connection, statements, WRITERS_WAIT)
 
 
 def exchange(
-    connection: Connection, statements: Sequence[tuple[bytes, Sequence[object]]]
+    connection: Connection, statements: Sequence[tuple[bytes, Sequence[object]]], patience: float
 ) -> list[Result]:
     """Send statements together and return what came of each, in one round trip. The server passes
-    over all that stand behind one that fails.
+    over all that stand behind one that fails. One that gives no sign for so many seconds is taken
+    for lost: a kernel answers for a process that stands still.
 
     By libpq's own calls: the driver's pipelines send each statement by itself, and a flush at their
     end, behind which a server forgets to time an idle transaction.
@@ -224,10 +235,10 @@ def exchange(
             pq.send_query_params(text, [str(value).encode() for value in values])
         pq.pipeline_sync()
         while pq.flush():
-            _wait(pq.socket, select.POLLIN | select.POLLOUT)
+            _wait(pq.socket, select.POLLIN | select.POLLOUT, patience)
             pq.consume_input()
-        results = [_result(pq) for _ in statements]
-        _next(pq)  # the end of the round trip
+        results = [_result(pq, patience) for _ in statements]
+        _next(pq, patience)  # the end of the round trip
         pq.exit_pipeline_mode()
         return results
     except BaseException:
@@ -235,12 +246,12 @@ def exchange(
         raise
 
 
-def _result(pq: PGconn) -> Result:
+def _result(pq: PGconn, patience: float) -> Result:
     """Return what came of the next statement."""
     import psycopg
     from psycopg.pq import DiagnosticField, ExecStatus
 
-    result = _next(pq)
+    result = _next(pq, patience)
     if result is None:
         raise psycopg.OperationalError(pq.error_message.decode("utf-8", "replace"))
     rows, error = list[Row](), None
@@ -251,7 +262,7 @@ def _result(pq: PGconn) -> Result:
     for row in range(result.ntuples):
         cells = (result.get_value(row, column) for column in range(result.nfields))
         rows.append(tuple((cell or b"").decode() for cell in cells))
-    _next(pq)  # nothing more comes of it
+    _next(pq, patience)  # nothing more comes of it
     return Result(rows, error)
 
 
@@ -267,17 +278,25 @@ def _kind(state: str) -> type[psycopg.Error]:
         return psycopg.DatabaseError
 
 
-def _next(pq: PGconn) -> PGresult | None:
+def _next(pq: PGconn, patience: float) -> PGresult | None:
     while pq.is_busy():
-        _wait(pq.socket, select.POLLIN)
+        _wait(pq.socket, select.POLLIN, patience)
         pq.consume_input()
     return pq.get_result()
 
 
-def _wait(fd: int, events: int) -> None:
+def _wait(fd: int, events: int, patience: float) -> None:
+    if not _stirs(fd, events, patience):
+        import psycopg
+
+        raise psycopg.OperationalError(f"no answer for {patience:g} s")
+
+
+def _stirs(fd: int, events: int, seconds: float) -> bool:
+    """Return whether one of the events comes within so many seconds."""
     poll = select.poll()
     poll.register(fd, events)
-    poll.poll()
+    return bool(poll.poll(seconds * 1_000))
 
 
 def _first_error(results: Sequence[Result]) -> psycopg.Error | None:
@@ -289,9 +308,11 @@ class Session:
     in turn, and a process that forked makes its own.
     """
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, patience: int) -> None:
         self.address = address
+        self.patience = patience
         self.connection: Connection | None = None
+        self.heard = 0.0  # when the server last answered
         self.pid = os.getpid()
         self.mutex = RLock()
 
@@ -307,6 +328,7 @@ class Session:
 
             try:
                 yield connection
+                self.heard = time.monotonic()
             except errors.InsufficientPrivilege as error:
                 raise StoreError(
                     f"{self.address.public}: {first_line(error)}: let the owner of the database"
@@ -330,9 +352,12 @@ class Session:
         if self.pid != os.getpid():
             self.mutex, self.pid = RLock(), os.getpid()
             self.connection = None  # the parent's, whose socket is not closed here
-        if self.connection is None or self.connection.closed:
-            self.connection = connect(self.address)
-        return self.connection
+        connection = self.connection
+        if connection is not None and not connection.closed and _was_ended(connection):
+            connection.close()
+        if connection is None or connection.closed:
+            connection = self.connection = connect(self.address, self.patience)
+        return connection
 
     def close(self) -> None:
         if self.connection is not None and self.pid == os.getpid():
@@ -340,7 +365,14 @@ class Session:
             self.connection = None
 
 
-def connect(address: Address) -> Connection:
+def _was_ended(connection: Connection) -> bool:
+    """Return whether an idle connection has something to say: that the server ended it. What is
+    sent over it would be neither done nor known to be undone.
+    """
+    return _stirs(connection.fileno(), select.POLLIN, 0)
+
+
+def connect(address: Address, patience: int) -> Connection:
     """Return a new connection, in which every statement is its own transaction."""
     try:
         import psycopg
@@ -351,7 +383,8 @@ def connect(address: Address) -> Connection:
             " pip install '.[postgres]'"
         ) from error
     try:
-        options: dict[str, Any] = {**_DEFAULTS, **conninfo_to_dict(address.dsn)}
+        asked = conninfo_to_dict(address.dsn)
+        options: dict[str, Any] = {**_DEFAULTS, "connect_timeout": patience, **asked}
         connection = psycopg.connect(**options, autocommit=True)
     except psycopg.OperationalError as error:
         raise ConnectionLost(unreachable(address, error)) from error
@@ -378,6 +411,8 @@ def unreachable(address: Address, error: Exception) -> str:
         todo = "set PGPASSWORD, or write the password into ~/.pgpass"
     elif "does not exist" in why:
         todo = "create it, or correct the address"
+    elif "no answer" in why or "timeout" in why:
+        todo = "see whether its machine stands still, or the network between is cut"
     else:
         todo = "start the server, or correct the address"
     return f"{address.public} cannot be reached ({why}): {todo}"

@@ -4,7 +4,7 @@ byte for byte, written after the commit: whoever reads files reads what every ma
 Under the folder's lock lines are made behind the last one that is known here and sent to the
 database, which stores them if they are still what follows there. Otherwise it answers with what
 others wrote, and keeps its lock until the lines are made anew. Every read asks first how far the
-database is.
+database is; where that does not answer, the copy does, and a note says so.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import uuid
 from _thread import get_ident
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from synapse.errors import Conflict, Forbidden, StoreError, SynapseError
+from synapse.errors import Conflict, Forbidden, StoreBusy, StoreError, SynapseError
 from synapse.log.accepted import Accepted
 from synapse.log.chain import blanked, chain_of, encode, imprint, seq_of, tail_of
 from synapse.log.disk import sync_directory, write_all, write_file
@@ -29,8 +29,10 @@ from synapse.system.typed import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from synapse.log.postgres.listener import Listener
 
+READERS_WAIT = 1.0  # seconds for who holds the folder's lock
 PATIENCE = 15.0  # seconds that an append goes on to look for what became of its commit
 PAUSE = 0.2
+QUIET = 5.0  # seconds without a word of the database, after which none is sent that commits
 BATCH = 5_000  # lines that are read at once
 MANY = 500  # lines of others that are taken in without the database's lock
 OF = "database"  # the file in journal/ that names the workspace of which it is a copy
@@ -68,31 +70,52 @@ class PgJournal(Journal):
         self.listener: Listener | None = None
         self.arrive: Callable[[Sequence[bytes]], object] = len
         self.leave: Callable[[Iterable[bytes]], object] = list
-        self.cut_notes: list[str] = []  # what was cut off, until somebody asks
+        self.unsaid: list[str] = []  # notes, until somebody asks
+        self.away = ""  # why the database does not answer
+        self.asks_at = 0.0  # when it is asked again
+        self.proved = self.readonly  # whether the folder is known to be a copy of this database
         if not self.readonly:
-            self.lock.run(self._demand_copy)
+            try:
+                self._demand_copy()
+            except ConnectionLost as error:
+                if not self._copied():
+                    raise
+                self._note_away(error, 0)
+
+    def _copied(self) -> str:
+        """Return the workspace that the folder is a copy of; empty where it is none yet."""
+        try:
+            return read_file(os.path.join(self.directory, OF), 100).decode().strip()
+        except FileNotFoundError:
+            return ""
 
     def _demand_copy(self) -> None:
         """Raise Conflict where the folder holds a journal that is no copy of this database's."""
-        workspace, path = self.database.workspace(), os.path.join(self.directory, OF)
-        try:
-            own = read_file(path, 100).decode().strip()
-        except FileNotFoundError:
-            own = ""
-        if own == workspace:
-            return
-        public = self.database.address.public
-        if own:
+        workspace = self.database.workspace()
+        if not self._is_copy_of(workspace):
+            self.lock.run(lambda: self._become_copy(workspace))
+        self.proved = True
+
+    def _is_copy_of(self, workspace: str) -> bool:
+        own = self._copied()
+        if own not in ("", workspace):
             raise Conflict(
-                f"{self.directory} is a copy of another workspace than {public} holds: name the"
-                " database that it is of, or begin with a new folder"
+                f"{self.directory} is a copy of another workspace than"
+                f" {self.database.address.public} holds: name the database that it is of, or begin"
+                " with a new folder"
             )
+        return own == workspace
+
+    def _become_copy(self, workspace: str) -> None:
+        if self._is_copy_of(workspace):
+            return  # another process was faster
         if super().last():
             raise Conflict(
-                f"{self.directory} holds records that {public} does not have: make a new folder"
-                " for the database, and `synapse export` from here is what it imports"
+                f"{self.directory} holds records that {self.database.address.public} does not"
+                " have: make a new folder for the database, and `synapse export` from here is what"
+                " it imports"
             )
-        write_file(path, f"{workspace}\n".encode(), 0o600)
+        write_file(os.path.join(self.directory, OF), f"{workspace}\n".encode(), 0o600)
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -127,11 +150,42 @@ class PgJournal(Journal):
             self.listener = Listener(self.database.address, self.database.channel, pipes)
 
     def _follow(self) -> None:
-        """Copy what the database has more than this folder."""
+        """Copy what the database has more than this folder. Where it does not answer, or a process
+        holds the folder, what is here has to do: a note says so, once.
+        """
         if self.readonly or self.lock.holder == get_ident():
             return  # who appends reads the lines by which it decides
-        if _head(self.database) != self.known:
-            self.lock.run(self._pull)
+        begun = time.monotonic()
+        if begun < self.asks_at:
+            return
+        try:
+            self._demand_answer()
+            if _head(self.database) != self.known:
+                with self.lock.waits_at_most(READERS_WAIT):
+                    self.lock.run(self._pull)
+        except StoreBusy as error:
+            self._note_away(error, time.monotonic() - begun)
+        else:
+            self.away = ""
+
+    def _demand_answer(self) -> None:
+        """Raise ConnectionLost where the database does not answer, if it did not when it was last
+        asked.
+        """
+        if not self.proved:
+            self._demand_copy()
+        elif self.away:
+            _head(self.database)
+
+    def _note_away(self, error: StoreBusy, took: float) -> None:
+        """Note it, and have readers not wait for it again at once."""
+        self.asks_at = time.monotonic() + 3 * took
+        if not self.away:
+            self.unsaid.append(
+                f"{error}; what is read meanwhile comes from this machine's copy, and may lack what"
+                " other machines wrote"
+            )
+        self.away = str(error)
 
     def _pull(self) -> None:
         """Copy it, under the folder's lock. Return when it ends where the database does."""
@@ -251,7 +305,7 @@ class PgJournal(Journal):
             f"{folder}/{low + 1}-{tail.seq}-{tail.chain[:8]}.jsonl",
         )
         write_file(path, b"".join(lost), 0o600)
-        self.cut_notes.append(
+        self.unsaid.append(
             f"the database was set back: records {low + 1} to {tail.seq} are not in it any more;"
             f" {path} has them, and `synapse merge {path}` appends them"
         )
@@ -266,8 +320,8 @@ class PgJournal(Journal):
         self.known = None
         self.leave(lost)
 
-    def cuts(self) -> list[str]:
-        notes, self.cut_notes = self.cut_notes, []
+    def notes(self) -> list[str]:
+        notes, self.unsaid = self.unsaid, []
         return notes
 
     def was_cut(self, seq: int) -> bool:
@@ -298,9 +352,17 @@ class _Append:
         self.sent: list[Made] = []  # what may have been committed
 
     def run(self) -> list[tuple[Record, bool]]:
+        try:
+            self.journal._demand_answer()
+            return self._try()
+        except ConnectionLost as error:
+            raise StoreBusy(f"{error}; nothing was stored, write it again then") from error
+
+    def _try(self) -> list[tuple[Record, bool]]:
+        """Append, or raise ConnectionLost where nothing was stored."""
         self.after = self.journal._current(self.keeper).seq
         until, turn = time.monotonic() + PATIENCE, self._at_once
-        if self.journal.crowded:
+        if self.journal.crowded or self.journal.database.quiet > QUIET:
             turn = self._in_turn
         while True:
             try:
@@ -345,7 +407,9 @@ class _Append:
             return self._with_head(turn, tail, rows)
 
     def _in_turn(self) -> list[tuple[Record, bool]] | None:
-        """Take the database's turn first: others append too, or a commit is to be looked up."""
+        """Take the database's turn first: others append too, or a commit is to be looked up, or the
+        server may stand still, and store when it goes on what it was sent.
+        """
         tail = self.journal._current(self.keeper)
         with self.journal.database.turn() as turn:
             rows, chain = turn.hold(tail, self.after, self.attempt, MANY)

@@ -11,7 +11,7 @@ from time import monotonic
 
 from synapse.errors import StoreError
 from synapse.log.postgres.address import Address
-from synapse.log.postgres.database import connect
+from synapse.log.postgres.database import WRITERS_WAIT, connect
 from synapse.system import signal
 from synapse.system.typed import TYPE_CHECKING
 
@@ -58,7 +58,7 @@ class Listener:
 
         while not self.closed:
             try:
-                connection = connect(self.address)
+                connection = connect(self.address, WRITERS_WAIT)
                 try:
                     if not self._is_direct(connection):
                         return

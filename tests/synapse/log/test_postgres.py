@@ -6,13 +6,12 @@ import json
 import os
 import random
 import shutil
-import socket
 import subprocess
 import sys
 import threading
 import time
 import uuid
-from itertools import chain, count
+from itertools import count
 from pathlib import Path
 
 import psycopg
@@ -29,86 +28,7 @@ from synapse.model.placement import GENESIS, NOBODY
 from synapse.model.records import Record
 from synapse.system.signal import NotificationPipe
 
-NAMES = count()
 WRITER = Agent("eng-a", role="engineer", read=("*",), write=("*",))
-
-
-@pytest.fixture
-def url(postgres_server):
-    return postgres_server.url(f"w{os.getpid()}_{next(NAMES)}")
-
-
-@pytest.fixture
-def machine(tmp_path, url):
-    """Return what opens the workspace as another machine does, in a folder of its own."""
-    opened, numbers = [], count(1)
-
-    def open_another(root=None, log=url, **more):
-        root = root or tmp_path / f"machine-{next(numbers)}"
-        opened.append(synapse.init(root, log=log, **more))
-        return opened[-1]
-
-    yield open_another
-    for memory in opened:
-        memory.close()
-
-
-class Proxy:
-    """Passes bytes between a client and the server, counts round trips, and can lose answers."""
-
-    def __init__(self, port):
-        self.port, self.trips, self.lose = port, 0, None
-        self.socket = socket.create_server(("127.0.0.1", 0))
-        self.own = self.socket.getsockname()[1]
-        self.pairs = []
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self):
-        while True:
-            try:
-                client, _ = self.socket.accept()
-            except OSError:
-                return
-            server = socket.create_connection(("127.0.0.1", self.port))
-            self.pairs.append((client, server))
-            pair = {"asked": False}
-            for one, other, is_question in ((client, server, True), (server, client, False)):
-                threading.Thread(
-                    target=self._pass, args=(one, other, is_question, pair), daemon=True
-                ).start()
-
-    def _pass(self, one, other, is_question, pair):
-        try:
-            while data := one.recv(1 << 16):
-                if is_question:
-                    pair["asked"] = True
-                elif pair["asked"]:
-                    pair["asked"], self.trips = False, self.trips + 1
-                if self.lose is not None and not is_question and self.lose(data):
-                    break
-                other.sendall(data)
-        except OSError:
-            pass
-        for end in (one, other):
-            try:
-                end.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
-
-    def close(self):
-        for end in (self.socket, *chain.from_iterable(self.pairs)):
-            try:
-                end.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
-            end.close()
-
-
-@pytest.fixture
-def proxy(postgres_server):
-    proxy = Proxy(postgres_server.port)
-    yield proxy
-    proxy.close()
 
 
 def through(proxy, url):
