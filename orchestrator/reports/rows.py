@@ -12,6 +12,7 @@ from orchestrator.engines.protocol import Usage
 from orchestrator.runs.files import ledger
 from orchestrator.runs.files.folder import LEDGER, Folder
 from orchestrator.runs.files.lease import lives
+from orchestrator.runs.files.ledger import Unanswered
 from orchestrator.runs.task import PLAYED
 from synapse.errors import Conflict, NotFound
 from synapse.store import Store
@@ -40,6 +41,7 @@ class RunRow(NamedTuple):
     turns: int
     usage: Usage
     cost: float | None
+    unanswered: Unanswered
     took: int
     held: bool = True
     waits: str | None = None  # what it needs to go on, and this shell does not have
@@ -76,6 +78,7 @@ class RunRow(NamedTuple):
             "tokens": self.tokens,
             "estimated": self.usage.estimated,
             "cost": self.cost,
+            "unanswered": self.unanswered._asdict(),
             "seconds": self.took / 1_000_000,
             "state": self.state,
         }
@@ -128,9 +131,12 @@ def _run_row(source: Source, run: Fields, now: int) -> RunRow:
     if usage is None:
         lines = ledger.read(source.folder(run["run"]).lines(LEDGER))
         usage, cost = ledger.spent(lines)
+        unanswered = ledger.unanswered(lines)
+        turns = len(lines) - unanswered.calls
         is_held = run["state"] != "running" or lives(source.root, str(run.get("holder")))
-        return RunRow(run, len(lines), usage, cost, duration, is_held)
-    return RunRow(run, run.get("turns", 0), Usage(**usage), run.get("cost"), duration)
+        return RunRow(run, turns, usage, cost, unanswered, duration, is_held)
+    unanswered = Unanswered(*run.get("unanswered", ()))
+    return RunRow(run, run.get("turns", 0), Usage(**usage), run.get("cost"), unanswered, duration)
 
 
 def find_runs(source: Source, **fields: Any) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from orchestrator.reports.notices import Notices, notices
 from orchestrator.reports.rows import Fields, RunRow, Source, find_runs, run_rows
 from orchestrator.runs.files import ledger, steps
 from orchestrator.runs.files.folder import LEDGER, STEPS
-from orchestrator.runs.files.ledger import Overhead
+from orchestrator.runs.files.ledger import Overhead, Unanswered
 
 BY = ("department", "agent", "project", "role", "model")
 DAY = "day"
@@ -23,7 +23,7 @@ class Sum(NamedTuple):
     is what memory cost of the work, as billed, without what was played; None where nothing worked.
     `spared` are the calls of tools that were not made, for another run had their results.
     `estimated`: nobody reported some of the tokens, or no tokenizer was there to count what they
-    were for.
+    were for. `unanswered` are the calls whose reply nobody has, which are among the tokens.
     """
 
     name: str
@@ -38,6 +38,7 @@ class Sum(NamedTuple):
     overhead: float | None
     spared: int
     estimated: bool
+    unanswered: Unanswered
 
 
 class Sums(NamedTuple):
@@ -101,6 +102,18 @@ def _sum(source: Source, name: str, rows: list[RunRow], blockers: int | None) ->
         sum(overhead.coordination for overhead in spent) / work if work else None,
         sum(spared(source, row.fields) for row in rows),
         estimated,
+        sum_unanswered(row.unanswered for row in rows),
+    )
+
+
+def sum_unanswered(each: Iterable[Unanswered]) -> Unanswered:
+    """Return the calls whose reply nobody has, and what they took, of several runs."""
+    calls = list(each)
+    costs = [one.cost for one in calls if one.cost is not None]
+    return Unanswered(
+        sum(one.calls for one in calls),
+        sum(one.tokens for one in calls),
+        sum(costs) if costs else None,
     )
 
 

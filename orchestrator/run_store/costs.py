@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from orchestrator.engines.protocol import Turn, Usage, declared
 from orchestrator.runs.files import ledger
@@ -19,7 +19,7 @@ from orchestrator.sessions.session import Session
 from orchestrator.spend import limits, prices
 from orchestrator.spend.counting import Counter, Ratios
 from orchestrator.spend.limits import Amount, LimitReached, Limits, Policy, Scope
-from orchestrator.spend.reservations import Budget, Past, Reservation, ledgers
+from orchestrator.spend.reservations import Budget, Past, Reservation, book, ledgers
 from orchestrator.tools import calls
 from synapse.errors import InvalidEntry
 from synapse.formats.keys import RUN_BLOCKS, concerns
@@ -32,6 +32,13 @@ from synapse.store import Store
 
 # how the folders of its ledgers begin, with the date behind it
 CONSOLIDATION = "consolidation"
+
+
+class Charge(NamedTuple):
+    """What a call took, in tokens and dollars; None where it has no price."""
+
+    tokens: int
+    cost: float | None
 
 
 class Costs:
@@ -106,9 +113,10 @@ class Costs:
 
     def forget_the_dead(self) -> None:
         """Count no run as alive whose supervisor is not."""
-        for name in self.budget.lease_names():
-            if not self._lives(name):
-                self.budget.release_all(name)
+        self.budget.release_dead(self._lives)
+
+    def leave(self, run: str) -> None:
+        self.budget.leave(run, self.lease_name)
 
     def bounded(self, run: Run) -> bool:
         """Return whether the tokens or the money of this run are limited anywhere."""
@@ -127,8 +135,10 @@ class Costs:
 
     # -- calls -------------------------------------------------------------------------------------
 
-    def reserve(self, session: Session, tokens: int) -> Reservation:
-        """Ask for the most that the next call can take, in every scope."""
+    def reserve(self, session: Session, tokens: int, line: str) -> Reservation:
+        """Ask for the most that the next call can take, in every scope. `line`: what its ledger
+        says should this process not live to hear its end.
+        """
         run, terms = session.run, session.config
         scopes, most = self._where(run), tokens
         price = self.price(session, terms.model)
@@ -138,28 +148,15 @@ class Costs:
         usd = limits.check_price(scopes, terms.model or session.engine.name, worst)
         try:
             reservation = self.budget.reserve(
-                run.id, self.lease_name, scopes, Amount(1, most + terms.max_output, usd)
+                run.id, self.lease_name, scopes, Amount(1, most + terms.max_output, usd), line
             )
         except LimitReached as error:
             raise limits.of_call(error, most, terms.max_output) from None
         self._since[reservation.id] = self.runs.store.clock()
         return reservation
 
-    def settle(
-        self, session: Session, reservation: Reservation, turn: Turn | None, counted: int
-    ) -> float | None:
-        """Book what a call took. Without a turn it failed: nothing, or what had been sent when it
-        was cut off.
-        """
-        seconds = max(self.runs.store.clock() - self._since.pop(reservation.id), 0) / SECOND
-        if turn is None:
-            if counted:
-                price = self.price(session, session.config.model)
-                usd = prices.cost(price, Usage(counted)) if price is not None else 0.0
-                self.budget.settle(reservation, Amount(1, counted, usd, seconds))
-            else:
-                self.budget.release(reservation)
-            return None
+    def charge(self, session: Session, turn: Turn, counted: int) -> Charge:
+        """Return what a call took, as its provider reported it, else by our own counts."""
         counter, usage = session.config.counter, turn.usage
         # our own counts are nearer
         if usage.estimated and (session.engine.takes_tools or not usage.input_tokens):
@@ -168,15 +165,32 @@ class Costs:
         cost = usage.cost
         if cost is None and price is not None:
             cost = prices.cost(price, usage)
-        tokens = usage.input_tokens + usage.output_tokens or counted
-        self.budget.settle(reservation, Amount(1, tokens, cost or 0.0, seconds))
+        return Charge(usage.input_tokens + usage.output_tokens or counted, cost)
+
+    def charge_lost(self, session: Session, tokens: int) -> Charge:
+        """Return what a call takes that was sent, and whose reply nobody has."""
+        price = self.price(session, session.config.model)
+        return Charge(tokens, None if price is None else prices.cost(price, Usage(tokens)))
+
+    def settle(self, reservation: Reservation, charge: Charge | None) -> None:
+        """Count what a call took; nothing where it was never made. Where a recovery has counted it,
+        it stays so.
+        """
+        seconds = max(self.runs.store.clock() - self._since.pop(reservation.id), 0) / SECOND
+        if charge is None:
+            self.budget.release(reservation)
+        else:
+            amount = Amount(1, charge.tokens, charge.cost or 0.0, seconds)
+            self.budget.settle(reservation, amount)
+
+    def learn(self, session: Session, turn: Turn, counted: int) -> None:
+        """Learn how the provider counts, from a report of its own."""
         if (
             session.engine.takes_tools
             and session.engine.name != "scripted"
             and not turn.usage.estimated
         ):
             self.ratios.learn(session.config.model, turn.usage.input_tokens, counted)
-        return cost
 
     def price(self, session: Session, model: str | None) -> prices.Price | None:
         """Return the price of a model; None where none is known."""
@@ -286,7 +300,9 @@ def budget_of(runs: Runs, root: str, policy: Policy) -> Budget:
                 yield Past(name, None, name, None, micros(f"{day}T12:00:00Z"), spawned=False)
 
     path = os.path.join(root, "runs", "spend.db")
-    return Budget(path, policy=policy, refill=lambda: ledgers(root, pasts()))
+    return Budget(
+        path, policy=policy, refill=lambda: ledgers(root, pasts()), book=partial(book, root)
+    )
 
 
 def asked(task: Task) -> Limits:

@@ -95,7 +95,7 @@ def _take_over(run_store: RunStore, run: Run, taken: list[Run]) -> None:
         entry, untold = run_store.write_notes(mine, notes)
         why = "; ".join(filter(None, (f"it died {mine.attempts - 1} times without moving", untold)))
         run_store.runs.end(mine, "failed", entry=entry, why=why, summary="")
-        run_store.costs.budget.leave(mine.id)
+        run_store.costs.leave(mine.id)
         taken.remove(mine)
 
 
@@ -108,7 +108,7 @@ def let_go(run_store: RunStore, ids: Iterable[str], by: str) -> list[Run]:
         if run.running and run.holder == run_store.lease.name:
             with suppress(SynapseError):
                 run_store.runs.leave(run, by)
-            run_store.costs.budget.leave(id)
+            run_store.costs.leave(id)
             left.append(run)
     return left
 

@@ -376,6 +376,7 @@ class RunStore:
         lines = ledger.read(folder.lines(LEDGER))
         usage, cost = ledger.spent(lines)
         overhead = ledger.overhead(lines)
+        unanswered = ledger.unanswered(lines)
         answers, said = run.fields.get("answers", 0), run.fields.get("said")
         about = (run.id, run.project, outcome, answers, said, results(self.store, run, session))
         notes = [] if played else writeback.settle(*about)
@@ -389,13 +390,16 @@ class RunStore:
             "guide": ledger.by_label(lines).get("guide", 0),
             "turns": len(session.conversation.turns) if session else 0,
         }
+        if unanswered.calls:
+            fields["unanswered"] = list(unanswered)
         if played:  # it tells nothing of what such runs take, nor of what they need
             fields["played"] = True
         elif session is not None:
             fields["past"] = list(
-                selection.past(lines, steps.capsules(session.conversation, session.first["tools"]))[
-                    :4
-                ]
+                selection.past(
+                    [line for line in lines if line.answered],
+                    steps.capsules(session.conversation, session.first["tools"]),
+                )[:4]
             )
             fields["uses"] = uses(self.store, session)
         if session is not None and (shares := session.conversation.shares):
@@ -413,12 +417,12 @@ class RunStore:
                 waits = self.blockers.keeps(run, outcome, entry)
             ended = self.runs.end(run, outcome.status, waits=waits, entry=entry, **fields)
         except Conflict as stale:
-            self.costs.budget.leave(run.id)
+            self.costs.leave(run.id)
             why = f"another incarnation has taken it over: {stale}"
             tree = self.costs.tree(run)
             own = usage, cost, overhead
             return Result("stopped", outcome.text, run.id, *own, why=why, tree=tree)
-        self.costs.budget.leave(run.id)
+        self.costs.leave(run.id)
         result = result_of(run.id, ended.fields, outcome.text)
         return result._replace(tree=self.costs.tree(ended))
 

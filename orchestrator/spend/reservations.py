@@ -13,10 +13,11 @@ import os
 import sqlite3
 from _thread import allocate_lock
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from math import ceil
 from typing import NamedTuple, TypeVar
 
-from orchestrator.runs.files.folder import Folder
+from orchestrator.runs.files.folder import LEDGER, Folder
 from orchestrator.runs.files.ledger import Line, read, used
 from orchestrator.spend.limits import DEFAULTS, Amount, Policy, Scope, reached, scopes
 from synapse.errors import StoreError
@@ -32,7 +33,7 @@ create table spent (
 ) without rowid;
 create table call (
     id integer primary key autoincrement, run text, holder text,
-    turns int, tokens int, nanos int, micros int
+    turns int, tokens int, nanos int, micros int, line text
 );
 create table held (scope text, call int, primary key (scope, call)) without rowid;
 create table live (scope text, run text, holder text, primary key (scope, run)) without rowid;
@@ -48,6 +49,7 @@ _ADD = """insert into spent values (?, ?, ?, ?, ?, ?) on conflict (scope) do upd
     turns = turns + excluded.turns, tokens = tokens + excluded.tokens,
     nanos = nanos + excluded.nanos,
     micros = micros + excluded.micros, runs = runs + excluded.runs"""
+_CALL_COLUMNS = "select name from pragma_table_info('call')"
 _MEASURES = ("turns", "tokens", "usd", "seconds")
 # turns, tokens, billionths of a dollar, millionths of a second
 _Whole = tuple[int, int, int, int]
@@ -88,6 +90,7 @@ class Budget:
     """The budget of a workspace, for any number of threads and processes.
 
     `refill` gives, where the file is missing, the runs of the workspace with their ledgers' lines.
+    `book` is given each call whose end nobody will report: the run, and its line for the ledger.
     """
 
     def __init__(
@@ -96,8 +99,9 @@ class Budget:
         *,
         policy: Policy = DEFAULTS,
         refill: Callable[[], Iterable[tuple[Past, Iterable[Line]]]] = tuple,
+        book: Callable[[str, str], None] = lambda run, line: None,
     ) -> None:
-        self.path, self.policy, self.refill = path, policy, refill
+        self.path, self.policy, self.refill, self.book = path, policy, refill, book
         self._lock = None if path == ":memory:" else _lock(path)
         self._mutex = allocate_lock()
         self._opened: tuple[int, int | None] | None = None
@@ -105,19 +109,21 @@ class Budget:
         self._decide(lambda run: None)
 
     def reserve(
-        self, run: str, lease_name: str, scopes: Iterable[Scope], asked: Amount
+        self, run: str, lease_name: str, scopes: Iterable[Scope], asked: Amount, line: str = ""
     ) -> Reservation:
-        """Set aside what a call may take, in every scope, or LimitReached: then nothing is."""
+        """Set aside what a call may take, in every scope, or LimitReached: then nothing is. `line`
+        is booked should nobody report the end of the call.
+        """
         scopes, amounts = tuple(scopes), _whole(asked)
 
         def decide(db: sqlite3.Connection) -> Reservation:
             for scope in scopes:
                 _check_amount(db, scope, amounts)
-            row = (run, lease_name, *amounts)
+            row = (run, lease_name, *amounts, line)
             call = db.execute(
                 (
-                    "insert into call (run, holder, turns, tokens, nanos, micros) values"
-                    " (?, ?, ?, ?, ?, ?)"
+                    "insert into call (run, holder, turns, tokens, nanos, micros, line) values"
+                    " (?, ?, ?, ?, ?, ?, ?)"
                 ),
                 row,
             ).lastrowid
@@ -133,6 +139,12 @@ class Budget:
         reserved: it stays so.
         """
         return self._decide(lambda db: _settle(db, reservation.id, _whole(used)))
+
+    def give_up(self, reservation: Reservation) -> None:
+        """Count a call of which nobody knows whether it was answered at what was reserved for it,
+        and book it.
+        """
+        self._decide(lambda db: self._settle_all(db, "id = ?", reservation.id))
 
     def release(self, reservation: Reservation) -> bool:
         """Give back the reservation of a call that was never made."""
@@ -163,34 +175,42 @@ class Budget:
         self._decide(decide)
 
     def recover(self, run: str, lease_name: str, scopes: Iterable[Scope]) -> None:
-        """Count a run as this supervisor's, and its calls in flight at what was reserved for them.
-        No limit is asked: the run was admitted before.
+        """Count a run as this supervisor's, and its calls in flight at what was reserved for them;
+        book these. No limit is asked: the run was admitted before.
         """
         scopes = tuple(scopes)
 
         def decide(db: sqlite3.Connection) -> None:
-            _settle_all(db, "run", run)
+            self._settle_all(db, "run = ?", run)
             db.execute("delete from live where run = ?", (run,))
             _enter(db, run, lease_name, scopes)
 
         self._decide(decide)
 
-    def leave(self, run: str) -> None:
-        """Count a run as ended, and its calls in flight at what was reserved for them."""
-
-        def decide(db: sqlite3.Connection) -> None:
-            _settle_all(db, "run", run)
-            db.execute("delete from live where run = ?", (run,))
-
-        self._decide(decide)
-
-    def release_all(self, lease_name: str) -> None:
-        """Count the runs of a dead supervisor as alive no more, and its calls in flight at what was
-        reserved for them.
+    def leave(self, run: str, lease_name: str) -> None:
+        """Count a run as ended, and its calls in flight at what was reserved for them; book these.
+        Where another supervisor goes on with it, nothing changes.
         """
 
         def decide(db: sqlite3.Connection) -> None:
-            _settle_all(db, "holder", lease_name)
+            self._settle_all(db, "run = ? and holder = ?", run, lease_name)
+            db.execute("delete from live where run = ? and holder = ?", (run, lease_name))
+
+        self._decide(decide)
+
+    def release_dead(self, lives: Callable[[str], bool]) -> None:
+        """Do so for every supervisor that lives no more, by the name in its lease."""
+        for name in self.lease_names():
+            if not lives(name):
+                self.release_all(name)
+
+    def release_all(self, lease_name: str) -> None:
+        """Count the runs of a dead supervisor as alive no more, and its calls in flight at what was
+        reserved for them; book these.
+        """
+
+        def decide(db: sqlite3.Connection) -> None:
+            self._settle_all(db, "holder = ?", lease_name)
             db.execute("delete from live where holder = ?", (lease_name,))
 
         self._decide(decide)
@@ -214,6 +234,20 @@ class Budget:
         self._connection = self._opened = None
         if self._lock is not None:
             self._lock.close()
+
+    def _settle_all(self, db: sqlite3.Connection, where: str, *values: str | int) -> None:
+        """Settle calls whose end nobody will report at what was reserved for them, and book them:
+        they may have been made. Whoever dies before this is committed books them again, and an
+        equal line of a ledger counts once. A ledger that cannot be written stops nobody.
+        """
+        calls = db.execute(
+            f"select id, run, line, turns, tokens, nanos, micros from call where {where}", values
+        ).fetchall()
+        for call, run, line, *amounts in calls:
+            if line:
+                with suppress(StoreError):
+                    self.book(run, line)
+            _settle(db, call, (amounts[0], amounts[1], amounts[2], amounts[3]))
 
     def _decide(self, decide: Callable[[sqlite3.Connection], T]) -> T:
         """Run one transaction, alone among all threads and processes, and return its result."""
@@ -271,6 +305,8 @@ class Budget:
 
     def _fill(self, db: sqlite3.Connection) -> None:
         if db.execute("select 1 from sqlite_master where name = 'live_run'").fetchone():
+            if ("line",) not in db.execute(_CALL_COLUMNS).fetchall():  # of an earlier version
+                db.execute("alter table call add column line text")
             return
         db.execute("begin immediate")
         for statement in _TABLES.split(";"):
@@ -294,10 +330,17 @@ def of_line(line: Line, seconds: float = 0.0) -> Amount:
     return Amount(1, usage.input_tokens + usage.output_tokens, line.cost or 0.0, seconds)
 
 
+def book(root: str, run: str, line: str) -> None:
+    """Add a line to the ledger of a run, as far as its folder is there."""
+    folder = Folder(root, run)
+    if os.path.isdir(folder.path):
+        folder.record(LEDGER, line, sync=False)
+
+
 def ledgers(root: str, runs: Iterable[Past]) -> Iterator[tuple[Past, list[Line]]]:
     """Yield each run with its ledger's lines: a missing budget is filled from these."""
     for past in runs:
-        yield past, read(Folder(root, past.run).lines("ledger.jsonl"))
+        yield past, read(Folder(root, past.run).lines(LEDGER))
 
 
 def _lock(path: str) -> Lock:
@@ -356,17 +399,6 @@ def _settle(db: sqlite3.Connection, call: int, used: _Whole | None) -> bool:
     db.execute("delete from held where call = ?", (call,))
     db.execute("delete from call where id = ?", (call,))
     return bool(names)
-
-
-def _settle_all(db: sqlite3.Connection, column: str, value: str) -> None:
-    """Settle calls whose end nobody will report at what was reserved for them: they may have been
-    made.
-    """
-    calls = db.execute(
-        f"select id, turns, tokens, nanos, micros from call where {column} = ?", (value,)
-    ).fetchall()
-    for call, *amounts in calls:
-        _settle(db, call, (amounts[0], amounts[1], amounts[2], amounts[3]))
 
 
 def _remember(db: sqlite3.Connection, policy: Policy, past: Past, lines: Iterable[Line]) -> None:

@@ -19,7 +19,7 @@ from orchestrator.engines.protocol import (
 from orchestrator.run_store.store import RunStore
 from orchestrator.runs.files import steps
 from orchestrator.runs.files.folder import LEDGER
-from orchestrator.runs.files.ledger import Line, Segment, dump
+from orchestrator.runs.files.ledger import LOST, UNANSWERED, Line, Segment, dump
 from orchestrator.sessions.memory_thread import MemoryThread
 from orchestrator.sessions.session import Session
 from orchestrator.spend import segments
@@ -58,7 +58,7 @@ class ModelCalls:
             with contextlib.suppress(EngineError):
                 theirs = await session.engine.count(request)
                 weight = weight if theirs is None else theirs
-        reservation = await self._reserve(weight)
+        reservation = await self._reserve(weight, sent)
         noted = None
         if is_first:
             noted = on_memory.aside(store.note_shown, session.run, session.first)
@@ -76,14 +76,21 @@ class ModelCalls:
         if noted is not None:
             await noted
 
-    async def _reserve(self, weight: int) -> Reservation:
+    async def _reserve(self, weight: int, sent: Sent) -> Reservation:
         """Reserve the most that the call can take. Where that fits as soon as calls in flight give
         back what they do not use, wait for them.
         """
         costs, pause = self.run_store.costs, FIRST_PAUSE
+        # whoever goes on with the run sends the same once more, as new
+        again = tuple(segment._replace(first=False) for segment in sent)
+
+        def reserve() -> Reservation:
+            line = self._line_without_reply(again, weight, UNANSWERED)
+            return costs.reserve(self.session, weight, line)
+
         while True:
             try:
-                return await self.memory_thread(costs.reserve, self.session, weight)
+                return await self.memory_thread(reserve)
             except LimitReached as limit:
                 if not limit.waits:
                     raise
@@ -108,14 +115,19 @@ class ModelCalls:
             return turn
 
     def _book_turn(self, turn: Turn, sent: Sent, reservation: Reservation, counted: int) -> None:
-        """Record what was paid for, before anything is done with it."""
-        cost = self.run_store.costs.settle(self.session, reservation, turn, counted)
+        """Record what was paid for, before anything is done with it. Its reservation is given back
+        last: until then, a recovery knows of the call.
+        """
+        costs = self.run_store.costs
+        charge = costs.charge(self.session, turn, counted)
         sent = segments.begun_again(sent) if turn.anew else sent
         got = segments.got(turn, self.session.config.label, self.session.config.counter.count)
         usage = None if turn.usage.estimated else turn.usage
-        line = dump(self._ledger_line(sent, got, usage, cost, turn.stop, turn.model))
+        line = dump(self._ledger_line(sent, got, usage, charge.cost, turn.stop, turn.model))
         self.session.record("turn", steps.turn(turn, self.session.config.label, line), sync=True)
         self.session.folder.record(LEDGER, line, sync=False)
+        costs.settle(reservation, charge)
+        costs.learn(self.session, turn, counted)
         self._tell_cost()
 
     def _tell_cost(self) -> None:
@@ -126,13 +138,19 @@ class ModelCalls:
 
     def _book_lost(self, sent: Sent, reservation: Reservation, lost: int) -> None:
         """Book the usage of a call that failed, in the budget and in the ledger."""
-        self.run_store.costs.settle(self.session, reservation, None, lost)
-        if lost:
-            usage = Usage(lost, estimated=True)
-            self.session.folder.record(
-                LEDGER, dump(self._ledger_line(sent, (), usage, None, "lost", None)), sync=False
-            )
-            self._tell_cost()
+        costs = self.run_store.costs
+        if not lost:
+            costs.settle(reservation, None)
+            return
+        line = self._line_without_reply(sent, lost, LOST)
+        self.session.folder.record(LEDGER, line, sync=False)
+        costs.settle(reservation, costs.charge_lost(self.session, lost))
+        self._tell_cost()
+
+    def _line_without_reply(self, sent: Sent, tokens: int, stop: str) -> str:
+        usage = Usage(tokens, estimated=True)
+        cost = self.run_store.costs.charge_lost(self.session, tokens).cost
+        return dump(self._ledger_line(sent, (), usage, cost, stop, None))
 
     def _ledger_line(
         self,

@@ -152,9 +152,7 @@ def in_files(folder, runs):
         line["ledger"] for line in map(json.loads, folder.lines(STEPS)) if line["kind"] == "turn"
     )
     booked = Counter(
-        map(
-            ledger.dump, (line for line in ledger.read(folder.lines(LEDGER)) if line.stop != "lost")
-        )
+        map(ledger.dump, (line for line in ledger.read(folder.lines(LEDGER)) if line.answered))
     )
     name = os.path.basename(folder.path)
     wrong = (

@@ -16,6 +16,10 @@ TOLD = """\
 what sessions of coding clients were told, in tokens, about; of files that they
 need not read again: those that were named, and those read all the same.
 """
+UNANSWERED = """\
+Their process was killed, or the answer broke off. The estimate is what was
+asked; a provider may have billed what it was writing, too.
+"""
 OVERHEAD = """\
 overhead: tokens that memory took (views, tool schemas, recalls, wakes, entries
 written back, what the system text says of it) as a share of the tokens of the
@@ -52,7 +56,16 @@ def _format_stats(result: Sums) -> str:
     rows = [_row(group) for group in (*sums, *([total] if len(sums) > 1 else []))]
     about_overhead = f"\n{OVERHEAD}" if any(group.overhead is not None for group in sums) else ""
     note = "\n~: some of it was not reported, or could not be counted" if total.estimated else ""
-    return grid((by, *HEADERS), rows, HEADERS) + about_overhead + note
+    return grid((by, *HEADERS), rows, HEADERS) + about_overhead + note + _format_unanswered(total)
+
+
+def _format_unanswered(total: Sum) -> str:
+    calls, tokens, cost = total.unanswered
+    if not calls:
+        return ""
+    count = "1 call was" if calls == 1 else f"{calls} calls were"
+    what = f"~{format_count(tokens)} tokens" + (f", {format_money(cost)}" if cost else "")
+    return f"\n\n{count} sent and never answered: {what} of the above, by estimate\n{UNANSWERED}"
 
 
 def _format_notices(notices: list[Notices]) -> str:

@@ -21,7 +21,7 @@ from orchestrator.engines.protocol import (
 from orchestrator.run_store.costs import budget_of, refuse_misread
 from orchestrator.runs.files.folder import LEDGER, TRANSCRIPT, Folder
 from orchestrator.runs.files.lease import BEAT, Lease
-from orchestrator.runs.files.ledger import Line, Segment, dump
+from orchestrator.runs.files.ledger import LOST, UNANSWERED, Line, Segment, dump
 from orchestrator.runs.records import Runs
 from orchestrator.spend import limits, prices
 from orchestrator.spend.counting import Counter, Ratios
@@ -71,6 +71,7 @@ class Asker:
         self.spent = Spent()
         self.lease = Lease(root, f"{self.name}-{os.getpid()}")
         self.budget = budget_of(Runs(store), root, self.policy)
+        self.budget.release_dead(self.lease.lives)
 
     async def ask(self, system: str, text: str) -> str:
         """Return the text of the answer. Raise LimitReached or Unpriced before anything is spent,
@@ -79,7 +80,8 @@ class Asker:
         step = sum(1 for _ in self.folder.lines(LEDGER))
         request = self._request(system, text, step)
         sent = self.counter.count(system) + self.counter.count(text)
-        reservation, began = self._reserve(system, text), self.store.clock()
+        line = self._line(step, sent, None, Usage(sent, estimated=True), UNANSWERED)
+        reservation, began = self._reserve(system, text, dump(line)), self.store.clock()
         beating = asyncio.ensure_future(self._beat())
         turn: Turn | None = None
         try:
@@ -95,8 +97,8 @@ class Asker:
             if turn is not None:
                 self._settle(reservation, step, sent, turn, 0, began)
             else:
-                # once: an answer that was lost may have been paid
-                self.budget.settle(reservation, reservation.asked)
+                # as far as nothing is counted yet: an answer that was lost may have been paid
+                self.budget.give_up(reservation)
         return turn.text if turn.stop == "done" else f"({turn.stop}) {turn.text}"
 
     async def close(self) -> None:
@@ -112,7 +114,7 @@ class Asker:
             system, (Message("user", text, LABEL),), (), self.model, MOST_OUT, key, None, workplace
         )
 
-    def _reserve(self, system: str, text: str) -> Reservation:
+    def _reserve(self, system: str, text: str, line: str) -> Reservation:
         """Reserve the most that the call can take, in every scope."""
         scopes = self._where()
         most = self.counter.bound(system) + self.counter.bound(text) + FRAME
@@ -122,7 +124,7 @@ class Asker:
             scopes, self.model or self.engine.name, 0.0 if self._is_free() else worst
         )
         return self.budget.reserve(
-            self.name, self.lease.name, scopes, Amount(1, most + MOST_OUT, usd)
+            self.name, self.lease.name, scopes, Amount(1, most + MOST_OUT, usd), line
         )
 
     def _where(self) -> tuple[Scope, ...]:
@@ -146,26 +148,30 @@ class Asker:
             self.budget.release(reservation)
             return
         usage = turn.usage if turn else Usage(lost, estimated=True)
-        got = self.counter.count(turn.text) if turn else 0
         if turn and usage.estimated:
+            got = self.counter.count(turn.text)
             usage = Usage(self.counter.theirs(sent), self.counter.theirs(got), estimated=True)
-        price = self._price((turn.model if turn else None) or self.model)
-        cost = usage.cost
-        if cost is None and price is not None:
-            cost = prices.cost(price, usage)
+        line = self._line(step, sent, turn, usage, turn.stop if turn else LOST)
+        self.folder.record(LEDGER, dump(line))
         tokens = usage.input_tokens + usage.output_tokens
-        self.budget.settle(reservation, Amount(1, tokens, cost or 0.0, lasted))
+        self.budget.settle(reservation, Amount(1, tokens, line.cost or 0.0, lasted))
         if turn and not usage.estimated and self.engine.takes_tools and not self._is_free():
             self.ratios.learn(self.model, usage.input_tokens, sent)
-        model = (turn.model if turn else None) or self.model or self.engine.name
-        how = (self.counter.encoding, self.counter.counting)
-        stop = turn.stop if turn else "lost"
-        segments = ((Segment(LABEL, sent),), (Segment(LABEL, got),))
-        line = Line(self.name, step, CONSOLIDATOR, model, *how, *segments, usage, cost, stop)
-        self.folder.record(LEDGER, dump(line))
-        costs = [one for one in (self.spent.cost, cost) if one is not None]
+        costs = [one for one in (self.spent.cost, line.cost) if one is not None]
         total = sum(costs) if costs else None
         self.spent = Spent(self.spent.tokens + tokens, total)
+
+    def _line(self, step: int, sent: int, turn: Turn | None, usage: Usage, stop: str) -> Line:
+        """Return what the ledger says of a call."""
+        model = (turn.model if turn else None) or self.model
+        cost, price = usage.cost, self._price(model)
+        if cost is None and price is not None:
+            cost = prices.cost(price, usage)
+        how = (self.counter.encoding, self.counter.counting)
+        got = (Segment(LABEL, self.counter.count(turn.text)),) if turn else ()
+        named = model or self.engine.name
+        asked = (Segment(LABEL, sent),)
+        return Line(self.name, step, CONSOLIDATOR, named, *how, asked, got, usage, cost, stop)
 
     def _price(self, model: str | None) -> prices.Price | None:
         if not model or self._is_free():

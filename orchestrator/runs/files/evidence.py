@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterable, Iterator
 
 from orchestrator.runs.files.folder import LEDGER, MARK, STEPS, Folder
+from orchestrator.runs.files.ledger import LOST, UNANSWERED
 from synapse.errors import StoreCorrupt
 
 COPY = "they are a copy: the run may go on where they were copied from"
@@ -51,7 +52,7 @@ def _missing(folder: Folder, shown: bool) -> str:
     unknown = [
         line
         for line in folder.lines(LEDGER)
-        if line not in booked and _object(line).get("stop", "lost") != "lost"
+        if line not in booked and _object(line).get("stop", LOST) not in (LOST, UNANSWERED)
     ]
     calls = "a call" if len(unknown) == 1 else f"{len(unknown)} calls"
     return UNPAID.format(calls) if unknown else ""

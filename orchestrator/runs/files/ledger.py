@@ -10,7 +10,8 @@ Every figure about a run is a function of its lines; anyone can compute it again
 `first` is 1 where these tokens are sent for the first time in the run. The label `guide` is for the
 system text about the memory and the team; `system` is for the rest of it. `counting` says how the
 tokens were counted: `exact` in the encoding, `bound` or `estimate`. `usage` is the provider's own
-report.
+report. `stop` is how the reply ended; `lost` where none came, and `unanswered` where the process
+died before one came: there `usage` is an estimate, the request as it was counted and no output.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ PLANNING = ("plan",)
 WORK = tuple(label for label in LABELS if label not in (*COORDINATION, *PLANNING))
 
 COUNTING = ("exact", "bound", "estimate")  # how tokens are counted, the best first
+LOST, UNANSWERED = "lost", "unanswered"  # how calls end whose reply nobody has
 
 
 class Segment(NamedTuple):
@@ -58,6 +60,18 @@ class Line(NamedTuple):
     @property
     def counted(self) -> int:
         return sum(segment.tokens for segment in self.sent)
+
+    @property
+    def answered(self) -> bool:
+        return self.stop not in (LOST, UNANSWERED)
+
+
+class Unanswered(NamedTuple):
+    """The calls whose reply nobody has: how many, and what they took, by our own estimate."""
+
+    calls: int = 0
+    tokens: int = 0
+    cost: float | None = None
 
 
 class Overhead(NamedTuple):
@@ -121,15 +135,17 @@ def load(text: str) -> Line:
 def read(lines: Iterable[str]) -> list[Line]:
     """Return every complete line, once; the last one may still be being written. A line names its
     step, so an equal line is the same call: a process that hung between a reply and its booking may
-    book again what its successor had repaired. A damaged line is left out: `synapse doctor` names
-    it, and it stops nobody.
+    book again what its successor had repaired, and where one that was taken for dead says how its
+    call ended after all, that holds. A damaged line is left out: `synapse doctor` names it, and it
+    stops nobody.
     """
     loaded = []
     for text in dict.fromkeys(lines):
         if text.endswith("\n"):
             with suppress(ValueError, KeyError, TypeError):
                 loaded.append(load(text))
-    return loaded
+    ended = {line.step for line in loaded if line.stop != UNANSWERED}
+    return [line for line in loaded if line.stop != UNANSWERED or line.step not in ended]
 
 
 def by_label(lines: Iterable[Line], *, unique: bool = False) -> dict[str, int]:
@@ -167,6 +183,13 @@ def spent(lines: Iterable[Line]) -> tuple[Usage, float | None]:
         if line.cost is not None:
             costs.append(line.cost)
     return usage, sum(costs) if costs else None
+
+
+def unanswered(lines: Iterable[Line]) -> Unanswered:
+    """Return how many calls of these nobody answered, and what they took."""
+    own = [line for line in lines if not line.answered]
+    usage, cost = spent(own)
+    return Unanswered(len(own), usage.input_tokens + usage.output_tokens, cost)
 
 
 def used(line: Line) -> Usage:

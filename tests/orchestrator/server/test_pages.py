@@ -78,6 +78,15 @@ def test_every_number_leads_to_its_runs(worked, browser):
                 assert page.count("data-run=") == int(number), link
 
 
+def test_calls_that_nobody_answered_are_told(worked, site, browser):
+    assert "never answered" not in browser.get("/costs").text
+    site.office.begin("eng-9")
+    site.office.end("eng-9", unanswered=[2, 3000, 0.25])
+    told = browser.get("/costs").text.partition(" of a model were sent and never answered: ")
+    assert (told[0][-7:], told[2][:6]) == ("2 calls", "~3\u202f000")
+    assert "$0.25" in told[2][:40]
+
+
 def test_hostile_names_and_tasks_stay_text(site, browser):
     hostile = "<img src=x onerror=alert(1)>\u202e"
     site.office.begin("eng-x", task=hostile, project=hostile)

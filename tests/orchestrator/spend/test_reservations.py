@@ -201,7 +201,10 @@ def test_a_live_run_makes_room_when_it_ends(budget):
     budget.admit("a", "h", where)
     with pytest.raises(LimitReached):
         budget.admit("b", "h", where)
-    budget.leave("a")
+    budget.leave("a", "another")
+    with pytest.raises(LimitReached):
+        budget.admit("b", "h", where)
+    budget.leave("a", "h")
     budget.admit("b", "h", where)
     assert (budget.standing("workspace").runs, budget.standing("workspace").live) == (2, 1)
 
@@ -226,6 +229,50 @@ def test_a_dead_supervisor_counts_no_more(budget):
     budget.release_all("dead")
     assert budget.standing("workspace") == Standing(CALL, CALL, 2, 1)
     assert budget.lease_names() == {"living"}
+
+
+@pytest.mark.parametrize("end", ["recover", "leave", "release_all", "give_up"])
+@pytest.mark.parametrize("earlier", [False, True])
+def test_a_call_whose_end_nobody_reports_is_booked_once(tmp_path, end, earlier):
+    """By whoever finds it first, in whichever process; in a file of an earlier version too."""
+    path, booked = str(tmp_path / "spend.db"), []
+
+    def opened():
+        return Budget(path, book=lambda *line: booked.append(line))
+
+    opened().close()
+    if earlier:
+        db = sqlite3.connect(path)
+        db.execute("alter table call drop column line")
+        db.close()
+    where = [scope("tree:a", usd=1)]
+    first = opened()
+    for _ in range(2):
+        first.settle(first.reserve("a", "old", where, CALL, "answered\n"), CALL)
+    kept = first.reserve("a", "old", where, CALL, "line\n")
+    other = opened()
+    ends = {
+        "recover": lambda: other.recover("a", "new", where),
+        "leave": lambda: other.leave("a", "old"),
+        "release_all": lambda: other.release_dead(lambda name: False),
+        "give_up": lambda: other.give_up(kept),
+    }
+    for _ in range(2):
+        ends[end]()
+        assert booked == [("a", "line\n")]
+    assert other.standing("tree:a").spent.turns == 3
+    first.close()
+    other.close()
+
+
+def test_a_ledger_that_cannot_be_written_stops_nobody(tmp_path):
+    def book(run, line):
+        raise StoreError("its disk is full")
+
+    budget = Budget(book=book)
+    budget.reserve("a", "old", [scope("tree:a", usd=1)], CALL, "line\n")
+    budget.release_all("old")
+    assert budget.standing("tree:a") == Standing(CALL, Amount(), 0, 0)
 
 
 def test_threads_do_not_overspend(budget):

@@ -39,7 +39,8 @@ def reason(folder, shown=True):
 
 def test_a_run_whose_steps_are_all_there_goes_on(folder):
     assert reason(folder) == ""
-    folder.record(LEDGER, turn(2, stop="lost"))  # a call that nobody answered
+    folder.record(LEDGER, turn(2, stop="lost"))  # calls that nobody answered
+    folder.record(LEDGER, turn(3, stop="unanswered"))
     assert reason(folder) == ""
 
 

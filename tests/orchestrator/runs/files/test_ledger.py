@@ -32,6 +32,25 @@ def test_a_call_that_was_booked_twice_counts_once():
     assert [each.step for each in ledger.read(texts)] == [0, 1]
 
 
+def test_a_call_is_unanswered_until_its_process_says_how_it_ended():
+    """A process that hung for so long that it was taken for dead comes back, with the reply or
+    without; another call of another step is another one."""
+    sent = [Segment("task", 9, False)]
+    unanswered = [
+        line(step, sent, usage=Usage(9, estimated=True), cost=0.5, stop=ledger.UNANSWERED)
+        for step in (0, 1, 2)
+    ]
+    came = [line(1, sent, usage=Usage(9, 2)), line(2, sent, usage=Usage(9), stop=ledger.LOST)]
+    found = ledger.read(map(ledger.dump, [*unanswered, *unanswered, *came]))
+    assert [(each.step, each.stop) for each in found] == [
+        (0, "unanswered"),
+        (1, "done"),
+        (2, "lost"),
+    ]
+    assert ledger.unanswered(found) == ledger.Unanswered(2, 18, 0.5)
+    assert ledger.unanswered(came[:1]) == ledger.Unanswered()
+
+
 def test_overhead_bills_what_is_sent_again():
     first = line(0, [Segment("task", 100), Segment("view", 10)], [Segment("work_out", 50)])
     again = line(
