@@ -26,7 +26,7 @@ from synapse.log.upkeep.tree import Tree
 from synapse.model.agents import Agent
 from synapse.model.dates import When
 from synapse.model.dates import since as parse_since
-from synapse.model.entry import Draft, Entry
+from synapse.model.entry import NEVER, Draft, Entry
 from synapse.model.records import Record, sum_below
 from synapse.model.settings import Settings
 from synapse.system.typed import TYPE_CHECKING
@@ -239,12 +239,12 @@ class Store:
         return entry
 
     def acts(
-        self, by: str | None, entry: str | None, since: When, limit: int | None
+        self, by: str | None, entry: str | None, since: When, limit: int | None, before: int = NEVER
     ) -> list[Record]:
-        """Return who did what, newest first; whoever may see it."""
+        """Return who did what before a place in the log, newest first; whoever may see it."""
         self.refresh()
         with self.snapshot() as snap:
-            return snap.acts(by, entry, parse_since(since, self.clock()) or 0, limit)
+            return snap.acts(by, entry, parse_since(since, self.clock()) or 0, limit, before)
 
     def _acts_on(self, id: str) -> list[Record]:
         with self.snapshot() as snap:

@@ -9,11 +9,13 @@ from typing import Any
 from synapse.acts.act import LARGEST, Act, Answer
 from synapse.acts.answers import ENTRY, rows
 from synapse.history import timeline as times
+from synapse.history.timeline import Moment
 from synapse.index.questions.links import Link
 from synapse.knowledge import memory, provenance
 from synapse.knowledge import recall as recalls
 from synapse.knowledge.capsule import Capsule
 from synapse.knowledge.provenance import Step
+from synapse.model.results import Rows
 from synapse.wire import parse
 from synapse.wire.forms import entries_json, fields
 
@@ -23,6 +25,15 @@ EARLIEST = "000000000000"  # of any time, in microseconds
 
 def _step(form: Mapping[str, Any]) -> Step:
     return parse.fields(Step, {**form, "sources": tuple(map(_step, form["sources"]))})
+
+
+def _moments_json(moments: Rows[Moment]) -> dict[str, Any]:
+    return {"moments": fields(moments), "next": moments.next}
+
+
+def _moments(form: Mapping[str, Any]) -> Rows[Moment]:
+    moments = (parse.fields(Moment, moment) for moment in form["moments"])
+    return Rows(moments, form.get("next"))  # an older server names none
 
 
 def _capsule(form: Mapping[str, Any]) -> Capsule:
@@ -37,7 +48,7 @@ LINK = Answer("Link", fields, partial(parse.fields, Link))
 LINKS = rows("Links", "links", fields, LINK.parse)
 STEP = Answer("Step", fields, _step)
 CAPSULE = Answer("Capsule", _capsule_json, _capsule)
-MOMENTS = rows("Moments", "moments", fields, partial(parse.fields, times.Moment))
+MOMENTS = Answer("Moments", _moments_json, _moments)
 
 remember = Act(NOUN, memory.remember, "POST /facts", ENTRY, creates=True)
 atom = Act(NOUN, memory.atom, "POST /atoms", ENTRY, creates=True)

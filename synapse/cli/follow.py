@@ -9,8 +9,9 @@ from synapse.cli.frame.interrupt import Interruptible
 from synapse.cli.frame.options import Options
 from synapse.cli.frame.parse import number, seconds
 from synapse.cli.frame.show import columns, line, short, to_json
-from synapse.history.sentences import Act, act_json, sentence, visible_acts
+from synapse.history.sentences import Act, act_json, page_of_acts, sentence
 from synapse.model import clock
+from synapse.model.results import Rows
 from synapse.system.typed import TYPE_CHECKING, Any
 from synapse.wire import forms
 
@@ -73,19 +74,22 @@ def log_options(parser: Options) -> None:
         metavar="N",
         help="the newest N; 0 for all (default: 50)",
     )
+    parser.add_before()
 
 
 def log(call: Call) -> None:
     args, me = call.args, call.reader()
     if call.remote:
-        rows = me.log(args.since, args.limit)  # type: ignore[attr-defined]
+        rows = me.log(args.since, args.limit, args.before)  # type: ignore[attr-defined]
     else:
-        acts = visible_acts(
-            lambda limit: call.memory.store.acts(None, None, args.since, limit), me, args.limit
-        )
-        rows = [act_json(act) for act in acts]
+        acts = page_of_acts(me, args.limit, args.before, since=args.since)
+        rows = Rows(map(act_json, acts), acts.next)
     width = columns() or 0
-    call.show(lambda: {"log": rows}, lambda: "\n".join(_days(rows, width)) or "nothing happened")
+    call.show(
+        lambda: {"log": rows, "next": rows.next},
+        lambda: "\n".join(_days(rows, width)) or "nothing happened",
+    )
+    call.note_older(rows.next)
 
 
 def _days(rows: Iterable[Mapping[str, Any]], width: int) -> Iterator[str]:

@@ -15,6 +15,7 @@ from synapse.history import timeline as times
 from synapse.history.timeline import Moment
 from synapse.knowledge import memory
 from synapse.model import clock
+from synapse.model.results import Rows
 from synapse.system.typed import TYPE_CHECKING, Any
 from synapse.wire.forms import fields
 
@@ -209,7 +210,7 @@ def recent_options(parser: Options) -> None:
 def recent(call: Call) -> None:
     args = call.args
     moments = known_to(call.reader()).recent(
-        args.since or "24h", many(args.kind) or (), args.limit or None
+        args.since or "24h", many(args.kind) or (), args.limit or None, args.before
     )
     _show(call, moments, "nothing was written")
 
@@ -223,7 +224,7 @@ def what_did(call: Call) -> None:
     args = call.args
     _show(
         call,
-        known_to(call.reader()).agent_acts(args.who, args.since, args.limit),
+        known_to(call.reader()).agent_acts(args.who, args.since, args.limit, args.before),
         f"{args.who} did nothing that you may see",
     )
 
@@ -235,7 +236,7 @@ def timeline_options(parser: Options) -> None:
 
 def timeline(call: Call) -> None:
     args = call.args
-    moments = known_to(call.reader()).timeline(args.project, args.since, args.limit or None)
+    moments = known_to(call.reader()).timeline(args.project, args.since, args.limit, args.before)
     _show(call, moments, f"nothing of {args.project} that you may see")
 
 
@@ -250,16 +251,19 @@ def _asked(parser: Options, since: str) -> None:
         metavar="N",
         help="the newest N; 0 for all (default: 50)",
     )
+    parser.add_before()
 
 
-def _show(call: Call, moments: list[Moment], nothing: str) -> None:
+def _show(call: Call, moments: Rows[Moment], nothing: str) -> None:
     width = columns() or 0
     call.show(
         lambda: {
-            "moments": [fields(moment) | {"time": clock.iso(moment.at)} for moment in moments]
+            "moments": [fields(moment) | {"time": clock.iso(moment.at)} for moment in moments],
+            "next": moments.next,
         },
         lambda: "\n".join(_days(moments, width)) or nothing,
     )
+    call.note_older(moments.next)
 
 
 def _days(moments: Iterable[Moment], width: int) -> Iterable[str]:

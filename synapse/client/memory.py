@@ -20,7 +20,7 @@ from synapse.errors import InvalidEntry
 from synapse.model.dates import When
 from synapse.model.entry import Draft, Entry
 from synapse.model.kinds import ENTRY, NO_MORE
-from synapse.model.results import Event, Page
+from synapse.model.results import Event, Page, Rows
 from synapse.system.checks import checked, fields_fit
 from synapse.system.typed import TYPE_CHECKING, Any
 from synapse.wire.forms import SET_THERE, draft_json
@@ -126,11 +126,11 @@ class RemoteMemory(Session):
         return follow(self.transport, start, critical, timeout)
 
     @checked
-    def log(self, since: When = None, limit: int = 0) -> list[dict[str, Any]]:
+    def log(
+        self, since: When = None, limit: int = 0, before: str | None = None
+    ) -> Rows[dict[str, Any]]:
         """Return what happened, as far as this agent may see it, oldest first; each act as
         `synapse log --json` prints it.
         """
-        answer: list[dict[str, Any]] = self.transport.get(
-            "/v1/log", since=moment(since), limit=limit
-        )["acts"]
-        return answer
+        answer = self.transport.get("/v1/log", since=moment(since), limit=limit, before=before)
+        return Rows(answer["acts"], answer.get("next"))

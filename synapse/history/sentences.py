@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 
 from synapse.authority import sees_work
-from synapse.errors import NotFound
+from synapse.errors import InvalidQuery, NotFound
 from synapse.model import clock
 from synapse.model.agents import OPERATOR
-from synapse.model.entry import SEALED
+from synapse.model.dates import When
+from synapse.model.entry import NEVER, SEALED
 from synapse.model.kinds import ATOM, FACT, kind_of
 from synapse.model.records import touched_by
+from synapse.model.results import Rows
 from synapse.system.typed import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -48,6 +50,33 @@ class Act(NamedTuple):
 
     record: Record
     entry: Entry | None = None
+
+
+def page_of_acts(
+    reader: AgentMemory,
+    limit: int,
+    before: str | None = None,
+    *,
+    agent: str | None = None,
+    entry: str | None = None,
+    since: When = None,
+) -> Rows[Act]:
+    """Return the newest acts before a place in the log that the reader may see, oldest first; 0:
+    all.
+    """
+    end = NEVER if before is None else _place(before)
+    acts = visible_acts(
+        lambda size: reader.store.acts(agent, entry, since, size, end), reader, limit and limit + 1
+    )
+    if not 0 < limit < len(acts):
+        return Rows(acts)
+    return Rows(acts[1:], str(acts[1].record.seq))
+
+
+def _place(before: str) -> int:
+    if before.isascii() and before.isdigit() and len(before) < 19:
+        return int(before)
+    raise InvalidQuery(f"{before!r} is no `next` of an answer", before=before)
 
 
 def visible_acts(

@@ -5,18 +5,20 @@ Only what the asking agent memory may see.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 
 from synapse.agent_memory import AgentMemory
 from synapse.authority import sees_work
-from synapse.errors import InvalidEntry
-from synapse.history.sentences import sentence, visible_acts
+from synapse.errors import InvalidEntry, InvalidQuery
+from synapse.history.sentences import page_of_acts, sentence
 from synapse.model import clock
 from synapse.model.dates import When
 from synapse.model.dates import since as parse_since
 from synapse.model.entry import Entry
 from synapse.model.kinds import KINDS, MAIL
 from synapse.model.namespace import check_glob, is_component
+from synapse.model.results import Rows
 from synapse.system.typed import NamedTuple
 
 RUN = "run"
@@ -42,8 +44,12 @@ class Moment(NamedTuple):
 
 
 def recent(
-    me: AgentMemory, since: When = "24h", kinds: Iterable[str] = (), limit: int | None = 50
-) -> list[Moment]:
+    me: AgentMemory,
+    since: When = "24h",
+    kinds: Iterable[str] = (),
+    limit: int | None = 50,
+    before: str | None = None,
+) -> Rows[Moment]:
     """Return what was written lately, of all kinds or of some, newest first."""
     kind_set = frozenset(kinds) or frozenset(KINDS)
     for kind in kind_set:
@@ -54,17 +60,19 @@ def recent(
         entries += me.read(since=since)
     if "message" in kind_set:
         entries += me.read(since=since, namespace=MAIL)
-    moments = sorted((_written(entry) for entry in entries if entry.kind in kind_set), reverse=True)
-    return moments[:limit]
+    page = _newest((_written(entry) for entry in entries if entry.kind in kind_set), limit, before)
+    page.reverse()
+    return page
 
 
-def agent_acts(me: AgentMemory, agent: str, since: When = None, limit: int = 0) -> list[Moment]:
+def agent_acts(
+    me: AgentMemory, agent: str, since: When = None, limit: int = 0, before: str | None = None
+) -> Rows[Moment]:
     """Return what an agent wrote, decided and ran: the newest so many, oldest first."""
     if me.store.agents.get(agent) is None:
         raise me.store.agents.unregistered(agent)
-    me.store.refresh()
-    acts = visible_acts(lambda size: me.store.acts(agent, None, since, size), me, limit)
-    return [
+    acts = page_of_acts(me, limit, before, agent=agent, since=since)
+    moments = (
         Moment(
             act_entry.record.at,
             act_entry.record.kind,
@@ -74,12 +82,13 @@ def agent_acts(me: AgentMemory, agent: str, since: When = None, limit: int = 0) 
             sentence(act_entry),
         )
         for act_entry in acts
-    ]
+    )
+    return Rows(moments, acts.next)
 
 
 def timeline(
-    me: AgentMemory, project: str, since: When = None, limit: int | None = None
-) -> list[Moment]:
+    me: AgentMemory, project: str, since: When = None, limit: int = 0, before: str | None = None
+) -> Rows[Moment]:
     """Return the history of a project, archived entries too: plans, decisions, status, blockers,
     runs, oldest first."""
     if not is_component(project):
@@ -94,8 +103,28 @@ def timeline(
         for entry in me.read(since=since, namespace=globs, archived=away)
     }
     floor = parse_since(since, me.store.clock())
-    moments = sorted((*map(_written, entries.values()), *_runs(me, project, floor)))
-    return moments[-limit:] if limit else moments
+    moments = (*map(_written, entries.values()), *_runs(me, project, floor))
+    return _newest(moments, limit or None, before)
+
+
+def _newest(moments: Iterable[Moment], limit: int | None, before: str | None) -> Rows[Moment]:
+    """Return the newest moments ahead of another, oldest first. Times are never written again, and
+    no item has two moments at once.
+    """
+    found = sorted(moments, key=_key)
+    if before is not None:
+        at, _, id = before.partition(".")
+        if not (at.isascii() and at.isdigit() and len(at) < 19 and id):
+            raise InvalidQuery(f"{before!r} is no `next` of an answer", before=before)
+        found = found[: bisect_left(found, (int(at), id), key=_key)]
+    if limit is None or limit >= len(found):
+        return Rows(found)
+    page = found[len(found) - limit :]
+    return Rows(page, f"{page[0].at}.{page[0].id}" if page else None)
+
+
+def _key(moment: Moment) -> tuple[int, str]:
+    return moment.at, moment.id
 
 
 def _runs(me: AgentMemory, project: str, floor: int | None) -> Iterator[Moment]:

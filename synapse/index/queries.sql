@@ -368,10 +368,11 @@ order by 1
 
 -- name: acts
 select a.seq, a.at, a.kind, a.by, (select t.id from texts t where t.rec = a.seq), a.fields from acts a
-where (:by is null or a.by = :by) and a.at >= :at and (:ref is null or a.seq in (select seq from refs where id = :ref))
+where a.seq < :before and (:by is null or a.by = :by) and a.at >= :at
+  and (:ref is null or a.seq in (select seq from refs where id = :ref))
 union all
 select e.seq, e.at, 'entry', w.name, t.id, t.head from entries e join authors w using(aid) join texts t using(rec)
-where e.rec = e.seq and (:by is null or w.name = :by) and e.at >= :at
+where e.rec = e.seq and e.seq < :before and (:by is null or w.name = :by) and e.at >= :at
   and (:ref is null or t.id = :ref or t.rec in (select seq from refs where id = :ref)
     or e.seq in (select h.seq from heirs h join ids i on i.seq = h.old where i.id = :ref
       union select f.hider from fates f join ids i on i.seq = f.seq where i.id = :ref))

@@ -217,9 +217,14 @@ class Snapshot(Pages):
         """Return how many critical entries came in `blockers/`: namespace, author, count."""
         return self.db.run("blockers", {"since": since}).fetchall()
 
-    def acts(self, by: str | None, ref: str | None, at: int, limit: int | None) -> list[Record]:
-        """Return who did what, newest first: entries and every act on them."""
+    def acts(
+        self, by: str | None, ref: str | None, at: int, limit: int | None, before: int = NEVER
+    ) -> list[Record]:
+        """Return who did what before a place in the log, newest first: entries and every act on
+        them.
+        """
         values = {"by": by, "ref": ref, "at": at, "limit": -1 if limit is None else limit}
+        values |= {"before": before}
         rows = self.db.run("acts", values)
         return [
             Record(seq, at, kind, by, id, json.loads(fields))

@@ -3,10 +3,10 @@ writes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from synapse.model.entry import Entry
-from synapse.system.typed import TYPE_CHECKING, NamedTuple
+from synapse.system.typed import TYPE_CHECKING, NamedTuple, T
 
 if TYPE_CHECKING:
     from typing import overload
@@ -154,6 +154,18 @@ class Hits(Sequence[Hit]):
 
     def __repr__(self) -> str:
         return f"Hits({len(self.hits)} entries, partial={self.partial})"
+
+
+class Rows(list[T]):
+    """The newest rows of many. `next` is the `before` that asks for those ahead of them; None where
+    there are none.
+    """
+
+    __slots__ = ("next",)
+
+    def __init__(self, rows: Iterable[T] = (), next: str | None = None) -> None:
+        super().__init__(rows)
+        self.next = next
 
 
 class Fate(NamedTuple):

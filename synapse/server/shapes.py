@@ -276,7 +276,10 @@ class Moment(Shape):
 
 
 class Moments(Shape):
+    """`next` is the `before` of the page of what is older; null where there is nothing."""
+
     moments: list[Moment]
+    next: str | None
 
 
 class Me(Shape):
@@ -319,7 +322,10 @@ class Act(Shape):
 
 
 class Acts(Shape):
+    """`next` is the `before` of the page of what is older; null where there is nothing."""
+
     acts: list[Act]
+    next: str | None
 
 
 class Audit(Shape):

@@ -3,6 +3,7 @@
 import asyncio
 import pkgutil
 import re
+from html import unescape
 from importlib import import_module
 
 import httpx2
@@ -35,13 +36,14 @@ PAGES = (
     "/review",
     "/threads",
     "/threads?status=any",
-    "/timeline?n=1600",
+    "/timeline",
 )
 # What may be asked of one entry: of a hidden one the page is that of one which is not there.
 OF_ONE = ("/entries/{id}", "/entries/{id}/acts", "/entries/{id}/reach")
 # Where what waits for review is shown to those who rule on it, and acts of others on entries.
-REVIEWS = ("/review", "/timeline?n=1600", *(f"/agents/{name}" for name in READERS[:-1]))
+REVIEWS = ("/review", "/timeline", *(f"/agents/{name}" for name in READERS[:-1]))
 # Those with nothing of an entry: the login, and acts that are the operator's to undo.
+OLDER = re.compile(r'href="([^"]+)">Older')
 NO_ENTRY = {"/login", "/nights/{seq}", "/nights/remarks", "/undo/{what}"}
 
 
@@ -69,6 +71,10 @@ async def look(world, tokens, reader, served=None):
         threads = [f"/threads/{id}" for id in (*sorted(threads_of(world)), GHOST_THREAD)]
         for place in (*PAGES, *threads):
             shown[place] = (await client.get(place)).text
+        place = "/timeline"
+        while older := OLDER.search(shown[place]):
+            place = f"/timeline{unescape(older[1])}"
+            shown[place] = (await client.get(place)).text
         for known in samples(world, reader):
             for place in OF_ONE:
                 answers = [
@@ -92,7 +98,7 @@ def leaks(world, reader, shown):
     return {
         place: hidden
         for place, text in shown.items()
-        if (hidden := world.leaks(reader, text, reviewing=place in REVIEWS))
+        if (hidden := world.leaks(reader, text, reviewing=place.partition("?")[0] in REVIEWS))
     }
 
 

@@ -69,7 +69,11 @@ SHELL = {
         "--agent {me} --json --since 0 --timeout 0",
         "--agent {me} --since 0 --critical --timeout 0 --count 9999",
     ),
-    "log": ("--agent {me} --json --limit 0", "--agent {me} --since 24h --limit 0"),
+    "log": (
+        "--agent {me} --json --limit 0",
+        "--agent {me} --since 24h --limit 0",
+        "--agent {me} --json --before 40",
+    ),
     "approve": ("--from {me} --json", "--from {me}", *ID_ACT),
     "reject": ID_ACT,
     "resolve": ID_ACT,
@@ -89,9 +93,19 @@ SHELL = {
     "poll": ("--agent {me} --json",),
     "threads": ("--agent {me} --json --status all --limit 99", "--agent {me} --tag none"),
     "thread": ("--agent {me} --json {thread}", "--agent {me} --limit 3 {thread}"),
-    "recent": ("--agent {me} --json --limit 0", "--agent {me} --since 24h --kind entry,message"),
-    "what-did": ("--agent {me} --json --limit 0 eng-a", "--agent {me} --since 24h eng-a"),
-    "timeline": ("--agent {me} --json --limit 0 x", "--agent {me} --since 24h x"),
+    "recent": (
+        "--agent {me} --json --limit 0",
+        "--agent {me} --since 24h --kind entry,message",
+        "--agent {me} --json --limit 9 --before 4000000000000000.x",
+    ),
+    "what-did": (
+        "--agent {me} --json --limit 0 eng-a",
+        "--agent {me} --since 24h --before 40 eng-a",
+    ),
+    "timeline": (
+        "--agent {me} --json --limit 0 x",
+        "--agent {me} --since 24h --before 4000000000000000.x x",
+    ),
     "write": ("--from {me} --json --namespace api/endpoints --supersedes {id} text",),
     "undo": (
         "--from {me} --json --plan last",

@@ -307,6 +307,11 @@ class Call:
         if not self.json:
             print(clean(line).replace("\n", f"\n{MORE}"), file=sys.stderr)
 
+    def note_older(self, next: str | None) -> None:
+        """Say how older rows are asked for, where there are some."""
+        if next is not None:
+            self.note(f"there are older ones: --before {next}")
+
     def show_done(self, act: str, ids: Sequence[str]) -> None:
         """Print that an act was done to each of the items."""
         for id in ids:

@@ -53,6 +53,12 @@ class Options(argparse.ArgumentParser):
             help="read as this agent (default: $SYNAPSE_AGENT, else the operator)",
         )
 
+    def add_before(self) -> None:
+        """Add `--before`: where the page of older rows begins."""
+        self.add_argument(
+            "--before", metavar="NEXT", help="older rows: the `next` of an answer with --json"
+        )
+
     def add_author(self) -> None:
         """Add `--from`: the agent that acts."""
         self.add_argument(

@@ -9,7 +9,7 @@ from fastapi import Request, Response
 from synapse.agent_memory import AgentMemory
 from synapse.consolidate.reviews import accounts
 from synapse.errors import NotFound
-from synapse.history.sentences import visible_acts
+from synapse.history.sentences import page_of_acts
 from synapse.model.agents import Agent
 from synapse.server.callers import Operator, Reader, gate_of, known
 from synapse.server.pages.frame import frame_of
@@ -47,7 +47,7 @@ def one(request: Request, id: str, memory: Reader) -> Response:
     if agent is None:
         raise NotFound(f"there is no agent {id}", id=id)
     own = memory.agent is None or memory.id == id
-    acts = visible_acts(lambda size: memory.store.acts(id, None, None, size), memory, ACTS)
+    acts = page_of_acts(memory, ACTS, agent=id)
     return frame_of(request).answer(
         request,
         "agent.html",
@@ -55,6 +55,7 @@ def one(request: Request, id: str, memory: Reader) -> Response:
         own=own,
         seen=workspace.last_seen().get(id) if own else None,
         days=by_day(acts[::-1]),
+        older=acts.next,
         newest=memory.read(author=id, limit=NEWEST),
     )
 

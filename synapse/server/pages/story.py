@@ -12,7 +12,7 @@ from fastapi import Depends, Request, Response
 from synapse.agent_memory import AgentMemory
 from synapse.core import asks_operator
 from synapse.errors import Conflict, Forbidden, InvalidEntry, NotFound
-from synapse.history.sentences import Act, visible_acts
+from synapse.history.sentences import Act, page_of_acts
 from synapse.index.questions.containment import reach
 from synapse.knowledge.provenance import why
 from synapse.model.entry import DOUBTFUL, Entry
@@ -67,13 +67,12 @@ def story(request: Request, id: str, memory: Reader) -> Response:
 @router.get("/entries/{id}/acts")
 def happened(request: Request, id: str, memory: Reader) -> Response:
     """Show what was done to an entry: a part, for the acts of a long log take a moment."""
-    id, store = memory.get(id).id, memory.store
+    id = memory.get(id).id
     if known(request).operator:
         records = gate_of(request).memory.audit(entry=id, limit=ACTS)
         acts = [Act(record) for record in reversed(records)]
     else:
-        store.refresh()
-        acts = visible_acts(lambda size: store.acts(None, id, None, size), memory, ACTS)
+        acts = page_of_acts(memory, ACTS, entry=id)
     return frame_of(request).answer(request, "acts.html", acts=acts)
 
 

@@ -5,43 +5,36 @@ from __future__ import annotations
 from fastapi import Request, Response
 
 from synapse.errors import SynapseError
-from synapse.history.sentences import Act, visible_acts
+from synapse.history.sentences import Act, page_of_acts
 from synapse.model import clock
+from synapse.model.results import Rows
 from synapse.server.callers import Reader
 from synapse.server.pages.frame import frame_of
 from synapse.server.pages.route import pages
 
 router = pages()
-LEAST, MOST = 50, 1_600
+ACTS = 50
 
 
 @router.get("/timeline")
 def timeline(
-    request: Request, memory: Reader, agent: str = "", since: str = "", n: str = "50"
+    request: Request, memory: Reader, agent: str = "", since: str = "", before: str = ""
 ) -> Response:
-    """Show the newest acts that the reader may know of."""
-    many = int(n) if n.isascii() and n.isdigit() and len(n) < 6 else LEAST
-    many = min(max(many, LEAST), MOST)
-    acts: list[Act] = []
-    error = ""
-    store = memory.store
+    """Show the newest acts that the reader may know of, or those before one of them."""
+    acts, error = Rows[Act](), ""
     try:
-        store.refresh()
-        acts = visible_acts(
-            lambda size: store.acts(agent or None, None, since or None, size), memory, many + 1
-        )[::-1]
+        acts = page_of_acts(memory, ACTS, before or None, agent=agent or None, since=since or None)
     except SynapseError as refused:
         error = str(refused)
     return frame_of(request).answer(
         request,
         "timeline.html",
-        days=by_day(acts[:many]),
+        days=by_day(acts[::-1]),
         error=error,
         agent=agent,
         since=since,
-        more=len(acts) > many and many < MOST,
-        many=many,
-        agents=sorted(store.agents.all()),
+        older=acts.next,
+        agents=sorted(memory.store.agents.all()),
     )
 
 

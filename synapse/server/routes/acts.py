@@ -143,7 +143,7 @@ def call(act: Act[..., Any], memory: Any, values: Mapping[str, Any]) -> Any:
     if act.reads:
         given |= _bounds(act, given)
     result = act.function(memory if act.of is None else act.of(memory), **given)
-    return result[:PAGE] if isinstance(result, list) else result
+    return result[:PAGE] if isinstance(result, list) and len(result) > PAGE else result
 
 
 def _bounds(act: Act[..., Any], given: Mapping[str, Any]) -> dict[str, int]:

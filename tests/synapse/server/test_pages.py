@@ -2,6 +2,7 @@
 
 import re
 from hashlib import sha256
+from html import unescape
 from pathlib import Path
 
 from fastapi import Request
@@ -211,6 +212,22 @@ def test_a_page_shows_what_its_agent_may_see_alone(site):
     assert client.get("/nights").status_code == 403
     assert client.get("/agents/eng/reputation").status_code == 403
     assert client.post("/questions/x/answer", data={"body": "y"}).status_code == 403
+
+
+def test_the_timeline_turns_to_older_acts(site):
+    me, client = site.memory.as_agent("eng"), log_in(site)
+    written = [me.append(f"step {n}", "api/x").id for n in range(120)][::-1]
+    older, place, shown = re.compile(r'href="([^"]+)">Older'), "/timeline?agent=eng", []
+    while place:
+        text = client.get(place).text
+        shown += re.findall(r"/entries/(syn-[\d-]+)\"", text)
+        link = older.search(text)
+        place = link and f"/timeline{unescape(link[1])}"
+        me.append("meanwhile", "api/x")
+    assert shown == written
+    assert 'role="alert"' in client.get("/timeline?before=x").text
+    link = unescape(older.search(client.get("/agents/eng").text)[1])
+    assert re.findall(r"/entries/(syn-[\d-]+)\"", client.get(link).text)[0] == written[17]
 
 
 def test_vendored_files_are_those_that_are_named():

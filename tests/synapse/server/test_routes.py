@@ -5,8 +5,11 @@ import os
 
 import pytest
 
+from synapse.acts import act
 from synapse.formats.codec import entry_json
 from synapse.server import shapes
+from synapse.server.routes import acts as routes_of_acts
+from synapse.server.routes import history
 from synapse.wire import forms
 
 API = {"namespace": "api/users"}
@@ -221,6 +224,49 @@ def test_history(site):
     assert get(lead, "/timeline/pay")["moments"][0]["id"] == made["id"]
     assert get(lead, "/agents/eng/acts")["moments"]
     assert get(eng, "/agents/lead/acts")["moments"] == []
+
+
+PAGED = {
+    "/log": ("acts", {}),
+    "/agents/lead/acts": ("moments", {}),
+    "/timeline/pay": ("moments", {}),
+    "/recent": ("moments", {"since": "1d"}),
+}
+
+
+@pytest.mark.parametrize("place", PAGED)
+def test_pages_of_what_happened_are_walked(site, place):
+    lead, (name, asked) = site.client("lead"), PAGED[place]
+    me = site.memory.as_agent("lead")
+    for n in range(7):
+        me.append(f"step {n}", "decisions/pay")
+    whole = get(lead, place, **asked)
+    assert whole["next"] is None
+    pages = [get(lead, place, limit=2, **asked)]
+    while pages[-1]["next"] is not None:
+        me.append("meanwhile", "decisions/pay")
+        pages.append(get(lead, place, limit=2, before=pages[-1]["next"], **asked))
+    assert len(pages) > 3
+    rows = [row for page in (pages if place == "/recent" else pages[::-1]) for row in page[name]]
+    assert rows == whole[name]
+    assert get(lead, place, 422, before="x")["error"] == "InvalidQuery"
+
+
+def test_a_page_without_a_limit_is_the_newest_of_a_server_s_page(site, monkeypatch):
+    monkeypatch.setattr(act, "PAGE", 3)
+    monkeypatch.setattr(routes_of_acts, "PAGE", 3)
+    monkeypatch.setattr(history, "PAGE", 3)
+    lead, me = site.client("lead"), site.memory.as_agent("lead")
+    for n in range(5):
+        me.append(f"step {n}", "decisions/pay")
+    for place, (name, asked) in PAGED.items():
+        limits = [{"limit": 9}] if place == "/recent" else [{}, {"limit": 0}, {"limit": 9}]
+        for limit in limits if place != "/log" else limits[1:]:
+            page = get(lead, place, **asked, **limit)
+            assert len(page[name]) == 3, (place, limit)
+            assert page["next"], (place, limit)
+            newest = page[name][0 if place == "/recent" else -1]
+            assert "step 4" in newest.get("what", newest.get("text")), (place, limit)
 
 
 def test_what_is_the_operators_alone(site):
