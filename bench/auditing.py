@@ -19,19 +19,23 @@ CALLS = 250  # of a session
 RESULT = 5_000  # characters of a result, which stands in a transcript twice
 SOURCES = 400  # files that are read
 CHILD = """
-import sys, time
+import resource, sys, time
 from orchestrator.cli import main
 code = main(["audit", sys.argv[1], "--json"])
 lines = open("/proc/self/status").read().splitlines()
 most = next(line for line in lines if line.startswith("VmHWM"))
-print(time.process_time(), most.split()[1], file=sys.stderr)
+child = resource.getrusage(resource.RUSAGE_CHILDREN)
+seconds = time.process_time() + child.ru_utime + child.ru_stime
+print(seconds, int(most.split()[1]) + child.ru_maxrss, file=sys.stderr)
 sys.exit(code)
 """  # a process that was forked begins with the most that its parent had
 STAMP = "2026-{:02}-{:02}T{:02}:{:02}:{:02}.000Z"
 
 
 class Taken(NamedTuple):
-    """What an audit took: seconds of CPU time, and megabytes of memory at most."""
+    """What an audit took: seconds of CPU time, and megabytes of memory at most, those of its own
+    process and of the one that replays beside each other.
+    """
 
     seconds: float
     memory: float

@@ -22,7 +22,8 @@ def is_telling(line: bytes) -> bool:
 
 def is_own(row: Mapping[str, Any]) -> bool:
     """Tell whether a row is of a transcript of Claude Code."""
-    return "sessionId" in row and ("uuid" in row or row.get("type") == "queue-operation")
+    is_message = isinstance(row.get("message"), dict) or "uuid" in row
+    return "sessionId" in row and (is_message or row.get("type") == "queue-operation")
 
 
 def steps(rows: Iterable[Mapping[str, Any]], name: str) -> Iterator[Step]:

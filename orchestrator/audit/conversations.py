@@ -97,10 +97,12 @@ class Conversation:
         self.asked: dict[str, int] = {}
         self.blocked = 0
 
-    def carried(self, call: Made) -> int:
-        """Return how many turns sent a call's result."""
-        end = self.emptied[call.emptied] if call.emptied < len(self.emptied) else len(self.turns)
-        return max(end - call.turn, 0)
+    def carried(self, turn: int, emptied: int) -> int:
+        """Return how many turns sent a text that came after so many turns, and after the context
+        was emptied so many times.
+        """
+        end = self.emptied[emptied] if emptied < len(self.emptied) else len(self.turns)
+        return max(end - turn, 0)
 
 
 class Conversations:

@@ -14,6 +14,7 @@ from orchestrator.audit import reading
 from orchestrator.audit.conversations import Conversation, Conversations, Made
 from orchestrator.audit.lost import Stale, Unused, Waits, stale_edits, unused_results, waits
 from orchestrator.audit.paid import Paid, PriceList, group, total
+from orchestrator.audit.policy import Policy
 from orchestrator.audit.repeats import Again, Group, Repeat, add_up, files_again, repeats
 from orchestrator.audit.sources import File
 from synapse.privacy.secrets import mask
@@ -67,6 +68,7 @@ class Audit(NamedTuple):
     stale: Stale
     unused: Unused
     waits: Waits
+    policy: Policy | None = None
 
     @property
     def twice(self) -> Group:
@@ -122,7 +124,8 @@ def figures(conversations: Conversations, count: Counter[str], first: int, last:
     every, price_list = [*conversations.all.values()], PriceList()
 
     def usd(conversation: Conversation, call: Made) -> float:
-        return price_list.carry(conversation, call.tokens, conversation.carried(call), call.at)
+        turns = conversation.carried(call.turn, call.emptied)
+        return price_list.carry(conversation, call.tokens, turns, call.at)
 
     repeated = [*repeats(every)]
     by = {

@@ -9,6 +9,7 @@ from html import escape
 
 from orchestrator.audit.figures import KINDS, Audit
 from orchestrator.audit.paid import Paid
+from orchestrator.audit.policy import Policy
 from orchestrator.audit.repeats import Group
 from orchestrator.reports.page import page
 
@@ -45,9 +46,34 @@ def _tiles(audit: Audit) -> Iterator[tuple[str, str]]:
         yield f"{audit.share(audit.again.sibling):.1%}", "for files that a sibling had read"
         yield f"{unused.unused} of {unused.judged}", "results of sub-agents used nowhere"
     yield f"{audit.stale.made:,}", "edits of a file that another session had changed"
+    if (policy := audit.policy) is not None and policy.paid:
+        yield f"{policy.net.value:+.1%}", "of the tokens, net, with our plugin"
+
+
+def _policy(policy: Policy) -> Iterator[str]:
+    """Yield what our plugin would have told these sessions."""
+    yield f"<h2>What our plugin would have told</h2><p>{escape(policy.sentence())}</p>"
+    rows = [
+        (name, f"{number:,}")
+        for name, number in (
+            ("sessions, the newest", policy.sessions),
+            ("calls", policy.calls),
+            ("notices of files and results that are right", policy.right),
+            ("wrong", policy.wrong),
+            ("missed", policy.missed),
+            ("needed: the file was then read or edited", policy.needed),
+            ("not needed", policy.unneeded),
+            ("tokens that were paid", policy.paid),
+            ("tokens that the plugin would have told, at each turn that sent them", policy.added),
+            ("tokens that it would have spared", policy.spared),
+        )
+    ]
+    yield _table(("", "number"), rows, 1)
 
 
 def _tables(audit: Audit) -> Iterator[str]:
+    if audit.policy is not None and audit.policy.paid:
+        yield from _policy(audit.policy)
     yield "<h2>What was made before</h2>"
     rows = [
         (f"{KINDS[row.kind]}, by {row.who}", "same" if row.same else "changed", *_sum(row.all),

@@ -54,7 +54,7 @@ def repeats(conversations: Iterable[Conversation]) -> Iterator[Repeat]:
         if (repeated := _before(sessions, call, conversation)) is not None:
             who, before = repeated
             edited = edits[conversation.number].get((call.path, call.emptied), -1) >= call.turn
-            tokens = call.tokens * conversation.carried(call)
+            tokens = call.tokens * conversation.carried(call.turn, call.emptied)
             same = before.digest == call.digest
             yield Repeat(call, conversation, who, same, tokens, bool(call.path) and edited)
         own = sessions.pop(conversation.session, {})
@@ -121,7 +121,7 @@ def files_again(
     own = sibling = Group()
     for call, conversation in reads:
         before = readers[conversation.session, call.path]
-        tokens = call.tokens * conversation.carried(call)
+        tokens = call.tokens * conversation.carried(call.turn, call.emptied)
         group = Group(1, tokens, usd(conversation, call))
         if conversation.number in before:
             own = own.plus(group)

@@ -11,24 +11,16 @@ import math
 import random
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from itertools import combinations, product
-from operator import itemgetter
 from statistics import NormalDist, fmean, median
 from typing import NamedTuple
 
-RESAMPLES = 2_000
+from orchestrator.reports.intervals import Interval as Interval
+from orchestrator.reports.intervals import picks
+
 FLIPS = 10_000
 EXACT = 12  # so many pairs at most are flipped in every way there is
 _NORMAL = NormalDist()
-
-
-class Interval(NamedTuple):
-    """A figure and the ends of its 95 % interval."""
-
-    value: float
-    lo: float
-    hi: float
 
 
 def interval(values: Sequence[float], seed: int = 0, level: float = 0.95) -> Interval:
@@ -39,40 +31,13 @@ def interval(values: Sequence[float], seed: int = 0, level: float = 0.95) -> Int
     if min(values) == max(values):
         return Interval(mean, mean, mean)
     size = len(values)
-    drawn = sorted([sum(pick(values)) / size for pick in _picks(size, seed)])
+    drawn = sorted([sum(pick(values)) / size for pick in picks(size, seed)])
     bias, speed = _bias(drawn, mean), _acceleration(values)
     ends = (
         _end(drawn, bias, speed, _NORMAL.inv_cdf(tail))
         for tail in ((1 - level) / 2, (1 + level) / 2)
     )
     return Interval(mean, *ends)
-
-
-@lru_cache(64)
-def _picks(size: int, seed: int) -> list[Callable[[Sequence[float]], tuple[float, ...]]]:
-    """Samples with replacement, each as what takes it out of as many values; of two or more."""
-    draw = random.Random(seed)
-    return [itemgetter(*draw.choices(range(size), k=size)) for _ in range(RESAMPLES)]
-
-
-def ratio(
-    ours: Sequence[float], theirs: Sequence[float], seed: int = 0, level: float = 0.95
-) -> Interval:
-    """Return the sum of ours by the sum of theirs, with the bootstrap's percentiles over pairs; NaN
-    where theirs sum to 0, and samples in which they do are left out.
-    """
-    total = sum(theirs)
-    if not total:
-        return Interval(math.nan, math.nan, math.nan)
-    value = sum(ours) / total
-    if len(ours) < 2:
-        return Interval(value, value, value)
-    pairs = ((sum(pick(ours)), sum(pick(theirs))) for pick in _picks(len(ours), seed))
-    drawn = sorted(one / their for one, their in pairs if their)
-    last = len(drawn) - 1
-    return Interval(
-        value, drawn[round((1 - level) / 2 * last)], drawn[round((1 + level) / 2 * last)]
-    )
 
 
 def _bias(drawn: Sequence[float], mean: float) -> float:

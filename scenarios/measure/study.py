@@ -9,6 +9,7 @@ import math
 from collections.abc import Collection, Iterable
 from statistics import fmean
 
+from orchestrator.reports.intervals import ratio
 from scenarios.data.schema import OF_MEMORY
 from scenarios.measure import metrics, statistics
 from scenarios.measure.samples import Sample
@@ -134,7 +135,7 @@ class Study:
         done = [float(item.done) for item in group]
         for name, label in (("tokens_per_success", "tokens"), ("usd_per_success", "usd")):
             if name in figures and "usd" in values:
-                figures[name] = statistics.ratio(values[label], done)
+                figures[name] = ratio(values[label], done)
         for name, against, label in COMPARED:
             if name in figures:
                 figures[name] = self.saving(scenario, arm, against, cell, label)

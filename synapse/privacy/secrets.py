@@ -140,8 +140,9 @@ def mask_json(text: str) -> str:
     if result is value:
         return text
     for plain, masked in _changes(value, result):
-        for dumped in (json.dumps(plain), json.dumps(plain, ensure_ascii=False)):
-            text = text.replace(dumped, json.dumps(masked, ensure_ascii=False))
+        for ascii in (True, False):  # a text that can be encoded stays so
+            dumped = json.dumps(plain, ensure_ascii=ascii)
+            text = text.replace(dumped, json.dumps(masked, ensure_ascii=ascii))
     return text
 
 

@@ -197,6 +197,12 @@ def test_ordinary_text_stays(text):
     assert secrets.mask(text) == text
 
 
+def test_json_that_can_be_encoded_is_so_when_it_is_masked():
+    text = json.dumps({"call": "\ud800 curl -H ghp_" + "aB3" * 12})
+    assert secrets.mask_json(text).encode()
+    assert json.loads(secrets.mask_json(text)) == {"call": "\ud800 curl -H [secret: github token]"}
+
+
 def test_names_that_are_masked_alike_stay_apart():
     one, two = "ghp_" + "aB3" * 12, "ghp_" + "cD4" * 12
     masked = {"[secret: github token]": 1, "[secret: github token] 2": 2}

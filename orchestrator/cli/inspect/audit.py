@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from orchestrator.cli.frame.figures import format_count, format_duration, format_money
 from orchestrator.cli.frame.grid import grid
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options
+from synapse.cli.frame.parse import number
 from synapse.cli.frame.show import WIDTH, clean
-from synapse.errors import NotFound
+from synapse.errors import NotFound, SynapseError
 
 if TYPE_CHECKING:
     from orchestrator.audit.figures import Audit
     from orchestrator.audit.paid import Paid
+    from orchestrator.audit.policy import Policy
     from orchestrator.audit.repeats import Group
     from orchestrator.audit.sources import File
 
@@ -25,6 +27,7 @@ PAID = ("turns", "fresh", "cached", "written", "output", "cost")
 TWICE = ("calls", "tokens", "cost", "then edited")
 SHOWN = 3  # projects, agents and repeats that are listed
 MEGABYTE = 1_000_000
+REPLAYED = 24  # megabytes of the newest sessions, about 1,700 calls
 
 
 def audit_options(parser: Options) -> None:
@@ -40,20 +43,49 @@ def audit_options(parser: Options) -> None:
         metavar="WHEN",
         help=f"24h, last tuesday, 2026-02-01 (default: {RECENT}; of paths that you name all)",
     )
+    add(
+        "--replay",
+        default=REPLAYED,
+        type=number,
+        metavar="MB",
+        help="how many megabytes of the newest sessions are given to our plugin's hooks, to see"
+        f" what they would have told (default: {REPLAYED})",
+    )
     add("--html", metavar="FILE", help="write one page that holds all of it, and can be passed on")
 
 
 def audit(call: Call) -> None:
-    from orchestrator.audit.figures import audit as sum_up
-
-    files, since = _files(call)
-    result = sum_up(files, since, _Bar().show)
+    result = _sum_up(call)
     if call.args.html:
         from orchestrator.audit.page import html
 
         with open(call.args.html, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(html(result))
     call.show(result.json, lambda: clean("\n".join(_lines(result))))
+
+
+def _sum_up(call: Call) -> Audit:
+    """Return the figures; the newest sessions are replayed meanwhile."""
+    from orchestrator.audit import policy
+    from orchestrator.audit.figures import audit
+
+    files, since = _files(call)
+    show = _Bar().show
+    if not call.args.replay:
+        return audit(files, since, show)
+    with policy.playing(policy.choose(files, call.args.replay * MEGABYTE), since) as answer:
+        return _with_policy(call, audit(files, since, show), answer)
+
+
+def _with_policy(call: Call, result: Audit, answer: Callable[[], Policy]) -> Audit:
+    """Return the figures with what our plugin would have told; it is no reason to lose the others
+    that a session cannot be replayed.
+    """
+    try:
+        return result._replace(policy=answer())
+    except SynapseError as problem:
+        call.note(str(problem))
+        return result
 
 
 def _files(call: Call) -> tuple[list[File], int]:
@@ -97,6 +129,8 @@ def _lines(result: Audit) -> Iterator[str]:
     yield from textwrap.wrap(result.sentence(), WIDTH)
     if not result.paid.turns:
         return
+    if result.policy is not None:
+        yield from textwrap.wrap(result.policy.sentence(), WIDTH)
     yield ""
     rows = [_paid_row("all", result.paid)]
     for by in ("project", "agent"):
@@ -146,6 +180,11 @@ def _remarks(result: Audit) -> Iterator[str]:
             f"{waits.blockers:,} blockers and {waits.questions:,} questions waited for a person:"
             f" {format_duration(waits.middle)} in the middle,"
             f" {format_duration(waits.longest)} at most, {waits.unanswered:,} without an answer"
+        )
+    if (policy := result.policy) is not None:
+        yield (
+            f"{policy.right:,} of the plugin's notices right, {policy.wrong:,} wrong,"
+            f" {policy.missed:,} missed; {policy.needed:,} needed, {policy.unneeded:,} not"
         )
     yield from _unread(result)
     yield "Tokens of a result: its characters ÷ 4, at each turn that sent it."

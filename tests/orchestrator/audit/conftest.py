@@ -53,7 +53,11 @@ class Transcript:
 
     def read(self, name, text, **more):
         where = {key: more.pop(key) for key in ("offset", "limit") if key in more}
-        return self.call("Read", {"file_path": f"{self.cwd}/{name}"} | where, text, **more)
+        lines = text.count("\n") + 1
+        file = {"content": text, "startLine": where.get("offset", 1)}
+        details = {"file": file | {"numLines": lines, "totalLines": lines}}
+        path = {"file_path": f"{self.cwd}/{name}"}
+        return self.call("Read", path | where, text, details=details, **more)
 
     def edit(self, name, old, new, failed=False, result="ok"):
         arguments = {"file_path": f"{self.cwd}/{name}", "old_string": old, "new_string": new}
