@@ -125,6 +125,15 @@ def _webhooks(root: str, memory: Memory) -> Iterator[Finding]:
         yield Finding("hooks", "ok", one_line(f"{hook.name}: {text}"))
     for why in problems.values():
         yield Finding("hooks", "warn", one_line(why))
+    if dict(memory.store.settings.other).get("partners"):
+        from synapse import bundles
+
+        partners, wrong = bundles.declared(memory.store)
+        for partner in partners.values():
+            text = f"{partner.name} writes as {partner.agent} in {partner.namespace}/*"
+            yield Finding("partners", "ok", one_line(text))
+        for why in wrong.values():
+            yield Finding("partners", "warn", one_line(why))
     if not rows and not hooks and not problems:
         yield Finding("webhooks", "ok", "nothing is sent, and nothing comes in")
 

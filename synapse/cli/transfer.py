@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TextIO
 
 from synapse.cli.frame.call import Call
@@ -48,13 +48,28 @@ def export_options(parser: Options) -> None:
         help="jsonl: the log itself; json or synapse-json: all mail in the old format",
     )
     add("--thread", metavar="ID", help="with --format json: only this thread")
+    add(
+        "--for",
+        dest="partner",
+        metavar="PARTNER",
+        help="a bundle: what this partner of synapse.yaml may read, sealed to its key and signed",
+    )
+    add(
+        "--since",
+        metavar="CURSOR",
+        help="with --for: what came after it (default: after what the partner confirmed)",
+    )
 
 
 def export(call: Call) -> None:
     args = call.args
     if args.thread and args.format not in OLD_FILE:
         raise Usage("--thread needs --format json")
-    if args.format in OLD_FILE:
+    if args.since and not args.partner:
+        raise Usage("--since needs --for")
+    if args.partner:
+        _export_bundle(call, args.partner, args.file)
+    elif args.format in OLD_FILE:
         _export_mail(call, args.file)
     elif args.file == "-":
         sys.stdout.writelines(call.memory.export(args.as_generation))
@@ -72,6 +87,46 @@ def _export_log(call: Call, generation: str | None, path: str) -> None:
     call.show({"written": count, "file": path, **head}, text)
 
 
+def _export_bundle(call: Call, partner: str, path: str) -> None:
+    """Write a bundle for a partner, to standard output or to a new file."""
+    from synapse.bundles import Exported, export_bundle
+
+    with nullcontext(sys.stdout) if path == "-" else _new_file(path) as file:
+        for part in export_bundle(call.memory, partner, call.args.since):
+            if isinstance(part, str):
+                file.write(part)
+                continue
+            bundle: Exported = part
+    if path == "-":
+        return
+    lines = [f"{bundle.entries} entries for {partner} written to {path}, up to {bundle.until}"]
+    if bundle.repeated:
+        lines.append(
+            f"{bundle.repeated} of them were handed out before, and {partner} confirmed none"
+        )
+    call.show(lambda: {"file": path, **bundle._asdict()}, lambda: clean("\n".join(lines)))
+
+
+def _import_bundle(call: Call, partner: str, path: str) -> int:
+    """Take in a bundle of a partner's. Return 1 where something is wrong with it."""
+    from synapse.bundles import import_bundle
+
+    with _open_input(path) as lines:
+        imported = import_bundle(call.memory, partner, lines)
+    text = [f"{len(imported.entries)} entries of {partner} taken in, {imported.present} were here"]
+    text += [
+        f"  {entry.id} {entry.namespace} {one_line(entry.body)[:60]}" for entry in imported.entries
+    ]
+    text += [f"  refused {why}" for why in imported.refused]
+    if imported.entries:
+        text.append("they count as text from outside until `synapse vouch ID`")
+    if imported.problem:
+        text.append(f"stopped: {imported.problem}")
+    names = [entry.id for entry in imported.entries]
+    call.show(lambda: {**imported._asdict(), "entries": names}, lambda: clean("\n".join(text)))
+    return 1 if imported.problem else 0
+
+
 def _export_mail(call: Call, path: str) -> None:
     """Write all mail in the old format, to standard output or to a new file."""
     from synapse.mail import synapse_json
@@ -80,9 +135,7 @@ def _export_mail(call: Call, path: str) -> None:
     if path == "-":
         sys.stdout.write(text)
         return
-    if os.path.lexists(path):
-        raise Conflict(f"{path} exists already; name another file, or remove it", file=path)
-    with open(path, "x", encoding="utf-8", newline="\n", opener=_private) as file:
+    with _new_file(path) as file:
         file.write(text)
     call.show(lambda: {"file": path}, lambda: clean(f"the mail written to {path}"))
 
@@ -124,9 +177,17 @@ def import_options(parser: Options) -> None:
     parser.add_argument(
         "--believe", action="store_true", help="accept at once what was written elsewhere"
     )
+    parser.add_argument(
+        "--from",
+        dest="partner",
+        metavar="PARTNER",
+        help="a bundle that this partner of synapse.yaml handed out",
+    )
 
 
-def import_(call: Call) -> None:
+def import_(call: Call) -> int:
+    if call.args.partner:
+        return _import_bundle(call, call.args.partner, call.args.file)
     if os.path.isdir(call.args.file):
         from synapse import backup as snapshots
 
@@ -134,10 +195,12 @@ def import_(call: Call) -> None:
         summary = (
             f"{snapshot.records} records restored: the workspace is as it was at {snapshot.at}"
         )
-        return call.show(lambda: fields(snapshot), lambda: clean(summary))
+        call.show(lambda: fields(snapshot), lambda: clean(summary))
+        return 0
     count, last = _import_file(call, call.args.file)
     head = _head(last)
-    return call.show({"records": count, "head": head}, f"{count} records imported, head {head}")
+    call.show({"records": count, "head": head}, f"{count} records imported, head {head}")
+    return 0
 
 
 def _import_file(call: Call, path: str) -> tuple[int, str]:
@@ -198,18 +261,10 @@ def _export_file(call: Call, path: str) -> tuple[int, str]:
     """Export to a new file; a failed export leaves none. Return the number of lines and the
     last."""
     count, line = 0, ""
-    if os.path.lexists(path):
-        raise Conflict(f"{path} exists already; name another file, or remove it", file=path)
-    with open(path, "x", encoding="utf-8", newline="\n", opener=_private) as file:
-        try:
-            for line in call.memory.export(call.args.as_generation):
-                count += 1
-                file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
-        except BaseException:
-            os.unlink(path)
-            raise
+    with _new_file(path) as file:
+        for line in call.memory.export(call.args.as_generation):
+            count += 1
+            file.write(line)
     return count, line
 
 
@@ -224,6 +279,21 @@ def _export_files(call: Call, folder: str) -> tuple[int, str]:
         with open(target, "x", encoding="utf-8", newline="\n", opener=_private) as file:
             file.write(text)
     return count, text
+
+
+@contextmanager
+def _new_file(path: str) -> Iterator[TextIO]:
+    """Open a new file to write, which is on the disk at the end; after an error there is none."""
+    if os.path.lexists(path):
+        raise Conflict(f"{path} exists already; name another file, or remove it", file=path)
+    with open(path, "x", encoding="utf-8", newline="\n", opener=_private) as file:
+        try:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        except BaseException:
+            os.unlink(path)
+            raise
 
 
 def _private(path: str, flags: int) -> int:

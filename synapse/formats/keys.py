@@ -134,6 +134,10 @@ SETTINGS: Mapping[str, str] = {
     "hooks.*.priority": "its priority, with paths as well; else info",
     "hooks.*.topic": "its topic, with paths as well",
     "hooks.*.tags": "a list of its tags, with paths as well",
+    "partners.*.key": "the public key of another organisation's workspace, as `synapse keys"
+    " export-public` prints it there",
+    "partners.*.agent": "the agent that it is here: what it may read is handed out, and it writes",
+    "partners.*.namespace": "where its entries go, each in its own namespace below this one",
     "version": "of the original specification; has no effect",
     "implementation": "of the original specification; has no effect",
     "consolidator": "of the original specification; has no effect",

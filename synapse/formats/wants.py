@@ -71,7 +71,7 @@ def of_settings(settings: Settings, root: str) -> Iterator[Want]:
     engines = blocks.get("engines")
     if isinstance(engines, Mapping):
         wants += [of_engine(engines, str(name)) for name in engines]
-    for block, ask in (("webhooks", of_webhook), ("hooks", of_hook)):
+    for block, ask in _BLOCKS:
         declared = blocks.get(block)
         if isinstance(declared, Mapping):
             wants += [ask(str(name), declared[name], root) for name in declared]
@@ -204,6 +204,18 @@ def of_hook(name: str, declared: object, root: str) -> Want | None:
     agent, fields = _shown(declared["agent"]), _shown(_without_secret(declared, never))
     text = f"texts from outside as {agent}, by the hook {_name(name)}: {fields}"
     return Want(RECEIVE, text, SETTINGS_FILE, f"hooks.{name}", "", never)
+
+
+def of_partner(name: str, declared: object, root: str = "") -> Want | None:
+    """Return what another organisation, which has a key, would write here and be given."""
+    if not isinstance(declared, Mapping) or not declared.get("agent"):
+        return None
+    agent, fields = _shown(declared["agent"]), _shown(declared)
+    text = f"texts of the partner {_name(name)} as {agent}, whose reading it is given: {fields}"
+    return Want(RECEIVE, text, SETTINGS_FILE, f"partners.{name}")
+
+
+_BLOCKS = (("webhooks", of_webhook), ("hooks", of_hook), ("partners", of_partner))
 
 
 def _without_secret(declared: Mapping[Any, Any], never: str) -> Mapping[Any, Any]:

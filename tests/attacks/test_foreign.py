@@ -573,7 +573,7 @@ TABLES = {**keys.SETTINGS, **keys.AGENT, **keys.TEAM}
 BEYOND = {
     *"semantic.embedder semantic.url semantic.key mirror.synapse_json backup.dir".split(),
     *"checkpoints.copy engines.*.kind engines.*.* script".split(),
-    *(key for key in TABLES if key.startswith(("webhooks.", "hooks."))),
+    *(key for key in TABLES if key.startswith(("webhooks.", "hooks.", "partners."))),
     *(key for key in TABLES if key.startswith("consolidation.semantic.")),
 }
 # The first parts of all other keys: they change what happens within the workspace, and what a
@@ -615,6 +615,7 @@ def test_what_asks_for_something_makes_a_line(place):
         "consolidation": "consolidation: {semantic: {engine: openai, model: m}}",
         "webhooks": "webhooks: {chat: {url: 'https://x.example', secret: SYNAPSE_KEY_X}}",
         "hooks": "hooks: {in: {agent: eng, secret: SYNAPSE_KEY_X}}",
+        "partners": "partners: {acme: {agent: eng, key: x, namespace: partners/acme}}",
     }
     assert {path.partition(".")[0] for path in BEYOND} == {*blocks, "script"}
     settings(place, "\n".join(blocks.values()))

@@ -282,7 +282,9 @@ def test_two_that_would_go_on_are_one(waiting):
 
     engines = {"engine": it.engine, "inline": True, "memory_tools": "never"}
     with Supervisor(it.mem, **engines) as one, Supervisor(it.mem, **engines) as two:
-        assert len(it.here.time.run(both())) == 3
+        began = [(run.agent, run.epoch, run.holder) for run in it.here.time.run(both())]
+        files = os.listdir(os.path.dirname(one.run_store.lease.path))
+        assert len(began) == 3, (began, files, one.run_store.lease.lives(began[-1][2]))
     names = sorted(name for name, _ in it.taken[before:])
     assert names == ["boss", "eng-a", "lead"]
 
