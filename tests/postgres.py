@@ -72,6 +72,7 @@ class Server:
         while True:
             try:
                 psycopg.connect(self.url(), connect_timeout=5).close()
+                self.started = time.monotonic()
                 return
             except psycopg.OperationalError:
                 if self.process.poll() is not None or time.monotonic() > until:

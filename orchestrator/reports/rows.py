@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from orchestrator.engines.protocol import Usage
 from orchestrator.runs.files import ledger
 from orchestrator.runs.files.folder import LEDGER, Folder
-from orchestrator.runs.files.lease import lives
 from orchestrator.runs.files.ledger import Unanswered
+from orchestrator.runs.files.workspace import elsewhere, lives
 from orchestrator.runs.task import PLAYED
 from synapse.errors import Conflict, NotFound
 from synapse.store import Store
@@ -99,7 +99,6 @@ def _missing_needs(source: Source) -> dict[str, str]:
     """Return what each run waits for that `resume`, called here as it is, would leave alone."""
     from orchestrator.engines.protocol import declared
     from orchestrator.prompts.templates import version_at
-    from orchestrator.runs.files.folder import ELSEWHERE, is_elsewhere
     from orchestrator.runs.records import Runs, run_of
     from orchestrator.runs.requirements import Offer, lacking, waiting
 
@@ -109,10 +108,8 @@ def _missing_needs(source: Source) -> dict[str, str]:
     offer = Offer(lambda name: declared(engines, name), os.environ, {}, {}, version)
 
     def lacks(run: Fields) -> tuple[str, ...]:
-        if is_elsewhere(root, str(run["run"]), run):
-            missing: tuple[str, ...] = (ELSEWHERE,)
-        else:
-            missing = lacking(run.get("needs"), offer)
+        place = elsewhere(store, root, run)
+        missing = (place,) if place else lacking(run.get("needs"), offer)
         return () if missing and records.over(run_of(run), known=True) else missing
 
     with store.snapshot() as snap:
@@ -120,7 +117,7 @@ def _missing_needs(source: Source) -> dict[str, str]:
     orphans = [
         run
         for run in running
-        if not lives(root, str(run.get("holder"))) and not run.get("attached")
+        if not lives(store, str(run.get("holder"))) and not run.get("attached")
     ]
     return waiting(orphans, lacks)
 
@@ -133,7 +130,7 @@ def _run_row(source: Source, run: Fields, now: int) -> RunRow:
         usage, cost = ledger.spent(lines)
         unanswered = ledger.unanswered(lines)
         turns = len(lines) - unanswered.calls
-        is_held = run["state"] != "running" or lives(source.root, str(run.get("holder")))
+        is_held = run["state"] != "running" or lives(source.store, str(run.get("holder")))
         return RunRow(run, turns, usage, cost, unanswered, duration, is_held)
     unanswered = Unanswered(*run.get("unanswered", ()))
     return RunRow(run, run.get("turns", 0), Usage(**usage), run.get("cost"), unanswered, duration)

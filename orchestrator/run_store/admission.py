@@ -13,7 +13,7 @@ from orchestrator.engines.protocol import Engine
 from orchestrator.prompts.opening import registered
 from orchestrator.run_store.costs import Costs
 from orchestrator.runs import requirements
-from orchestrator.runs.files.lease import Lease
+from orchestrator.runs.files.workspace import Lease
 from orchestrator.runs.fingerprint import Fingerprint, fingerprint
 from orchestrator.runs.intent import ALIKE, intent_of, similar
 from orchestrator.runs.records import Run, Runs, still

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from orchestrator.engines.protocol import Turn, Usage, declared
 from orchestrator.runs.files import ledger
 from orchestrator.runs.files.folder import LEDGER, Folder
-from orchestrator.runs.files.lease import Lease
+from orchestrator.runs.files.workspace import Lease
 from orchestrator.runs.records import Run, Runs
 from orchestrator.runs.task import Task, Tree
 from orchestrator.sessions.session import Session

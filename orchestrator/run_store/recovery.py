@@ -13,7 +13,8 @@ from typing import NamedTuple
 from orchestrator.run_store.store import RunStore
 from orchestrator.runs import requirements, writeback
 from orchestrator.runs.files import steps
-from orchestrator.runs.files.folder import ELSEWHERE, LEDGER, STEPS, Folder, is_elsewhere
+from orchestrator.runs.files.folder import LEDGER, STEPS, Folder
+from orchestrator.runs.files.workspace import elsewhere
 from orchestrator.runs.records import Run
 from orchestrator.runs.task import Outcome
 from synapse.errors import Conflict, StoreBusy, SynapseError
@@ -72,8 +73,8 @@ def _left(run_store: RunStore, orphans: list[Run], asked_for: bool) -> dict[str,
 
 def _lacks(run_store: RunStore, run: Run, asked_for: bool) -> tuple[str, ...]:
     """Return what a run needs to go on and that is not here."""
-    if is_elsewhere(run_store.root, run.id, run.fields):
-        return (ELSEWHERE,)
+    if place := elsewhere(run_store.store, run_store.root, run.fields):
+        return (place,)
     if asked_for and run.needs is None:
         return ()
     return run_store.lacking(run, asked_for)

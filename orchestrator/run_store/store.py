@@ -42,7 +42,7 @@ from orchestrator.runs.blockers import Blockers
 from orchestrator.runs.files import ledger, steps
 from orchestrator.runs.files.evidence import demand_all_steps
 from orchestrator.runs.files.folder import ERROR, LEDGER, OUTPUT, RECEIPT, STEPS, TRANSCRIPT, Folder
-from orchestrator.runs.files.lease import LEASE, Lease
+from orchestrator.runs.files.workspace import LEASE, hold
 from orchestrator.runs.records import ATTEMPTS, Run, Runs
 from orchestrator.runs.task import MAX_REPLY, Outcome, Result, result_of
 from orchestrator.sessions.config import SessionConfig
@@ -111,7 +111,7 @@ class RunStore:
         self.is_lasting = self._temporary is None
         self.root = memory.store.root or self._temporary or ""
         self.runs = Runs(memory.store)
-        self.lease = Lease(self.root, name, lease)
+        self.lease = hold(memory.store, self.root, name, lease)
         self.costs = Costs(self.runs, self.root, self.is_lasting, self.lease, limits)
         self.admission = Admission(memory.store, self.runs, self.costs, self.lease, offer)
         self.templates = Templates(memory.store.root, needed=True)

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 
 from orchestrator.reports.rows import Fields, Source, find_run
-from orchestrator.runs.files.lease import lives
+from orchestrator.runs.files.workspace import lives
 from orchestrator.runs.records import Run, Runs
 from orchestrator.runs.task import Task
 from synapse.errors import Conflict
@@ -76,5 +76,5 @@ def stop(asked: Source, name: str, reason: str, once: str | None) -> tuple[str, 
             raise Conflict(f"{id} ended before", runs=[id])
         key = once and f"stop:{id}:{once}"
         Runs(asked.store).stop(id, OPERATOR, reason or REASON, key)
-    orphaned = run["state"] == "running" and not lives(asked.root, str(run.get("holder")))
+    orphaned = run["state"] == "running" and not lives(asked.store, str(run.get("holder")))
     return id, orphaned

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from orchestrator.reports.rows import Fields, Source, find_runs, run_rows
 from orchestrator.reports.trees import Node, trees
-from orchestrator.runs.files.lease import lives
+from orchestrator.runs.files.workspace import lives
 from orchestrator.waiting.questions import BLOCKERS, answer_line, questions_of, waiting_trees
 from synapse.agent_memory import AgentMemory
 from synapse.errors import InvalidEntry
@@ -115,7 +115,7 @@ def _is_attended(source: Source, entry: Entry) -> bool:
     with source.store.snapshot() as snap:
         run = snap.run(entry.run) if entry.run else None
         while run is not None:
-            if run["state"] == "running" and lives(source.root, str(run.get("holder"))):
+            if run["state"] == "running" and lives(source.store, str(run.get("holder"))):
                 return True
             run = snap.run(str(run["parent"])) if run.get("parent") else None
     return False

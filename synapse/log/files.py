@@ -28,6 +28,7 @@ from synapse.system.typed import TYPE_CHECKING
 if TYPE_CHECKING:
     from synapse.log.merge import Merged
     from synapse.log.postgres.address import Address
+    from synapse.log.postgres.database import Database
 
 
 NOTED_WITHIN = 0.5  # seconds
@@ -74,6 +75,11 @@ class FilesLog(OperatorFiles):
         except BaseException:
             schema.close()
             raise
+
+    @property
+    def database(self) -> Database | None:
+        """Return the database that holds the log, where this folder is a copy."""
+        return getattr(self.journal, "database", None)
 
     def _leave(self, raws: Iterable[bytes]) -> None:
         from synapse.log.postgres.arrive import leave

@@ -21,6 +21,7 @@ class MemoryLog:
     """Records in a list, under one lock; the behaviour of the protocol, without the disk."""
 
     pipes = None  # nobody else follows it
+    database = None
 
     def __init__(
         self, clock: Callable[[], int] = clock.now, settings: Settings | None = None

@@ -4,7 +4,6 @@ goes on, here or in the process that drives it.
 
 from __future__ import annotations
 
-import os
 import time
 
 from orchestrator.cli.frame.asking import go_on, waiting_lines
@@ -12,7 +11,8 @@ from orchestrator.cli.frame.describe import clean_text, describe_result, source_
 from orchestrator.cli.frame.engines import open_supervisor, with_servers
 from orchestrator.cli.frame.options import engine_options, read_text, tool_options
 from orchestrator.reports.rows import Source, find_run
-from orchestrator.runs.files.lease import CLIENT, lives
+from orchestrator.runs.files.lease import CLIENT
+from orchestrator.runs.files.workspace import holders, lives
 from orchestrator.waiting.answers import Answer
 from orchestrator.waiting.answers import answer as answered
 from synapse.cli.frame.call import Call
@@ -48,10 +48,9 @@ def answer(call: Call) -> int:
 
 def _taken(source: Source, run: str) -> str:
     """Return who goes on with a run, where another supervisor is alive and does so in time."""
-    folder = os.path.join(source.root, "runs", ".holders")
-    names = os.listdir(folder) if os.path.isdir(folder) else ()
+    names = holders(source.store)
     end = time.monotonic() + OTHERS_WITHIN
-    if not any(lives(source.root, name) for name in names if not name.startswith(CLIENT)):
+    if not any(lives(source.store, name) for name in names if not name.startswith(CLIENT)):
         return ""
     while time.monotonic() < end:
         fields = find_run(source, run)

@@ -8,7 +8,7 @@ from orchestrator.cli.frame.describe import describe_result, source_of
 from orchestrator.cli.frame.engines import open_supervisor, with_servers
 from orchestrator.cli.frame.options import engine_options, tool_options
 from orchestrator.reports.rows import ENDED_WELL, find_run, find_runs
-from orchestrator.runs.files.lease import lives
+from orchestrator.runs.files.workspace import lives
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options
 from synapse.cli.frame.show import one_line
@@ -66,7 +66,7 @@ def _root(call: Call, name: str) -> str:
         return str(run["root"])
     if not running and not _has_team_left(tree, str(run["root"])):
         raise Conflict(f"{run['run']} has ended: {run.get('status')}", run=run["run"])
-    if running and all(lives(source.root, str(one.get("holder"))) for one in running):
+    if running and all(lives(source.store, str(one.get("holder"))) for one in running):
         raise Conflict(f"{run['run']} is at work: its process is alive", run=run["run"])
     return str(run["root"])
 

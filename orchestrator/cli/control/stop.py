@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from orchestrator.cli.frame.describe import source_of
 from orchestrator.reports.rows import Fields, find_run, find_runs
-from orchestrator.runs.files.lease import lives
+from orchestrator.runs.files.workspace import lives
 from orchestrator.runs.records import Runs
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options, Usage
@@ -37,8 +37,8 @@ def stop(call: Call) -> None:
     ids = [str(run["run"]) for run in targets]
     for id in ids:
         Runs(call.memory.store).stop(id, OPERATOR, args.reason)
-    root = call.memory.store.root or call.root
-    orphans = [run for run in targets if not lives(root, str(run.get("holder")))]
+    store = call.memory.store
+    orphans = [run for run in targets if not lives(store, str(run.get("holder")))]
     over = _end(call, {str(run["root"]) for run in orphans}) if orphans else set()
     text = "\n".join(f"stopped: {id}" if id in over else f"asked to stop: {id}" for id in ids)
     left = [str(run["run"]) for run in orphans if run["run"] not in over]

@@ -17,7 +17,7 @@ from orchestrator.plugin.wakes.idle import in_turn
 from orchestrator.reports.rows import Fields
 from orchestrator.runs.files import steps
 from orchestrator.runs.files.folder import STEPS, Tail
-from orchestrator.runs.files.lease import lives
+from orchestrator.runs.files.workspace import lives
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.interrupt import Interruptible
 from synapse.cli.frame.show import WIDTH, columns, short, to_json
@@ -66,7 +66,7 @@ class Activities:
         return [
             conversations.get(str(run["run"])) or self._supervised(run)
             for run in runs[-args.limit :]
-            if lives(root, str(run.get("holder")))
+            if lives(self.source.store, str(run.get("holder")))
         ]
 
     def _supervised(self, run: Fields) -> Activity:

@@ -20,8 +20,9 @@ from orchestrator.engines.protocol import (
 )
 from orchestrator.run_store.costs import budget_of, refuse_misread
 from orchestrator.runs.files.folder import LEDGER, TRANSCRIPT, Folder
-from orchestrator.runs.files.lease import BEAT, Lease
+from orchestrator.runs.files.lease import BEAT
 from orchestrator.runs.files.ledger import LOST, UNANSWERED, Line, Segment, dump
+from orchestrator.runs.files.workspace import hold
 from orchestrator.runs.records import Runs
 from orchestrator.spend import limits, prices
 from orchestrator.spend.counting import Counter, Ratios
@@ -69,7 +70,7 @@ class Asker:
         self.ratios = Ratios(root)
         self.counter = Counter(self.model, ratio=self.ratios.of(self.model))
         self.spent = Spent()
-        self.lease = Lease(root, f"{self.name}-{os.getpid()}")
+        self.lease = hold(store, root, f"{self.name}-{os.getpid()}-{os.urandom(4).hex()}")
         self.budget = budget_of(Runs(store), root, self.policy)
         self.budget.release_dead(self.lease.lives)
 

@@ -18,7 +18,7 @@ from orchestrator.plugin.hooks.reads import beside_read
 from orchestrator.plugin.sessions.runs import ClientRuns
 from orchestrator.plugin.sessions.state import LONGEST, Worker
 from orchestrator.plugin.sessions.tasks import tasks_of
-from orchestrator.runs.files.lease import lives
+from orchestrator.runs.files.workspace import lives
 from orchestrator.runs.intent import ALIKE, similar
 from orchestrator.runs.repeats import age
 from orchestrator.sessions.wake import AT_ONCE
@@ -44,7 +44,7 @@ class CallChecks:
     def __init__(self, workers: ClientRuns, context: Context, changes: Changes[Worker]) -> None:
         self.workers, self.context, self.store = workers, context, workers.store
         self.changes = changes
-        self.findings = Findings(self.store, workers.root, lambda name: lives(workers.root, name))
+        self.findings = Findings(self.store, workers.root, lambda name: lives(self.store, name))
 
     # -- before a call -----------------------------------------------------------------------------
 
@@ -106,7 +106,7 @@ class CallChecks:
         for run in runs:
             if run["run"] == worker.run or run.get("played"):
                 continue
-            for task, id in tasks_of(self.workers.root, run):
+            for task, id in tasks_of(self.store, run):
                 key = f"alike {run['run']} {id}"
                 if key in worker.told or similar(task[:LONGEST], event.prompt[:LONGEST]) < ALIKE:
                     continue

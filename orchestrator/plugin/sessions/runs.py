@@ -18,7 +18,8 @@ from orchestrator.plugin.sessions.settings import Clients, clients, member
 from orchestrator.plugin.sessions.state import MAIN, ClientSession, Worker
 from orchestrator.plugin.transcripts.transcript import await_message, spent, summaries
 from orchestrator.runs.files.folder import OUTPUT, Folder
-from orchestrator.runs.files.lease import client_holder, lives
+from orchestrator.runs.files.lease import client_holder
+from orchestrator.runs.files.workspace import lives
 from orchestrator.runs.records import Run, Runs, name
 from orchestrator.runs.task import Outcome, Task
 from synapse.agent_memory import AgentMemory
@@ -186,7 +187,7 @@ class ClientRuns:
             id = base if number == 1 else f"{base[:56]}-{number}"
             with self.store.snapshot(late=True) as snap:
                 running = snap.runs(state="running", agent=id)
-            if any(lives(self.root, str(run.get("holder"))) for run in running):
+            if any(lives(self.store, str(run.get("holder"))) for run in running):
                 continue
             agent = agents.get(id)
             if agent is None:

@@ -10,15 +10,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from orchestrator.plugin.sessions import state
-from orchestrator.runs.files.lease import lives
+from orchestrator.runs.files.workspace import lives
+from synapse.store import Store
 
 
-def tasks_of(root: str, run: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
+def tasks_of(store: Store, run: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
     """Yield the tasks of a run, each with the entry of its result; None for one that it is at."""
-    worker = _worker(root, run)
+    worker = _worker(store.root or "", run)
     if worker is not None:
         yield from ((task, entry) for task, entry in worker.done)
-    if run["state"] == "running" and lives(root, str(run.get("holder"))):
+    if run["state"] == "running" and lives(store, str(run.get("holder"))):
         if worker is None:
             yield str(run["task"]), None
         elif worker.busy:

@@ -13,7 +13,7 @@ from orchestrator.plugin.sessions import state
 from orchestrator.plugin.sessions.state import MAIN, ClientSession
 from orchestrator.plugin.wakes.idle import has_module, in_turn
 from orchestrator.plugin.wakes.watch import is_watched
-from orchestrator.runs.files.lease import lives
+from orchestrator.runs.files.workspace import lives
 from orchestrator.sessions.wake import NOW, Reader, tier
 from synapse.core import Memory
 from synapse.model.entry import Entry
@@ -59,7 +59,7 @@ def ready(memory: Memory, daemon: bool) -> list[Hearer]:
             run.get("project"),
         )
         for run in runs
-        if lives(root, str(run.get("holder")))
+        if lives(memory.store, str(run.get("holder")))
     ]
 
 

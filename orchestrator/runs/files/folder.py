@@ -8,8 +8,7 @@ Nothing here knows what a line means.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from synapse.errors import NotFound, StoreError
 from synapse.privacy.secrets import mask_json
@@ -22,15 +21,6 @@ OUTPUT = "output.md"
 RECEIPT = "receipt.json"
 MARK = "steps.mark"
 TRANSCRIPT, ERROR = "transcript.log", "error.txt"
-# what a run waits for that is another one's
-ELSEWHERE = "the workspace that it began in"
-
-
-def is_elsewhere(root: str, run: str, fields: Mapping[str, Any]) -> bool:
-    """Return whether a run came with the history of another workspace, where it may be alive: its
-    steps are there.
-    """
-    return "origin" in fields and not os.path.isdir(os.path.join(root, "runs", run))
 
 
 class Folder:

@@ -41,7 +41,7 @@ class Lease:
             raise StoreError(f"{self.path} cannot be held: {error}") from error
 
     def beat(self) -> None:
-        """Show that this process goes on: its number and the machine's time."""
+        """Show that this process goes on: the machine's time, and its number, for people."""
         os.pwrite(self._fd, b"%-10d\n%020d\n" % (os.getpid(), time.monotonic_ns()), 0)
 
     def lives(self, name: str) -> bool:
@@ -52,7 +52,7 @@ class Lease:
         if name == self.name:
             return True
         if name.startswith(CLIENT):
-            return _process_lives(name)
+            return process_lives(name)
         beat, now = _beat(self.folder, name), time.monotonic_ns()
         if beat is None or now - beat < self.lease * 1e9:
             self.suspects.pop(name, None)
@@ -62,13 +62,6 @@ class Lease:
             self.suspects[name] = (beat, now)
             return True
         return now - seen < CONFIRM * 1e9
-
-    def pid(self, name: str) -> int | None:
-        try:
-            path = os.path.join(self.folder, name)
-            return int(plain_files.read_file(path, 64).partition(b"\n")[0])
-        except (OSError, ValueError):
-            return None
 
     def sweep(self) -> None:
         """Remove the files of the dead. One that hangs may come back, and keeps its file."""
@@ -114,7 +107,7 @@ def _held(path: str) -> int:
 def lives(root: str, name: str, lease: float = LEASE) -> bool:
     """Return whether the supervisor of this name is alive, for callers that hold no lease."""
     if name.startswith(CLIENT):
-        return _process_lives(name)
+        return process_lives(name)
     beat = _beat(os.path.join(root, "runs", ".holders"), name)
     return beat is not None and time.monotonic_ns() - beat < lease * 1e9
 
@@ -130,7 +123,7 @@ def client_pid(name: str) -> int | None:
     return int(pid) if name.startswith(CLIENT) and pid.isdigit() else None
 
 
-def _process_lives(name: str) -> bool:
+def process_lives(name: str) -> bool:
     """Return whether the process that a holder's name tells of is still the same one."""
     pid, _, began = name.removeprefix(CLIENT).partition("-")
     if not pid.isdigit() or int(pid) < 1:

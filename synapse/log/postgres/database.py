@@ -1,6 +1,7 @@
-"""A workspace's schema in PostgreSQL: its connections, its statements, and the turn of one append.
+"""A workspace's schema in PostgreSQL: its connections, its tables, and the turn of one append.
 
-Knows lines as text, and nothing of what they say. Called by `PgJournal` alone.
+Knows lines as text, and nothing of what they say. `PgJournal` appends by it, and whoever else keeps
+something beside the log has tables of its own there (`Database.tables`).
 """
 
 from __future__ import annotations
@@ -56,71 +57,99 @@ class ConnectionLost(StoreBusy):
         self.sent = sent
 
 
-class Database:
-    """The schema of one workspace, asked over one connection and written over another."""
+class Tables:
+    """Tables of a workspace's schema, with their statements: `queries.sql` and `schema.sql` of a
+    folder. Two of the statements, `made` and `about`, tell whether they are there and of which
+    version.
+    """
 
-    def __init__(self, address: Address) -> None:
-        self.address = address
+    def __init__(self, address: Address, folder: str, session: Session) -> None:
+        self.address, self.session = address, session
         quoted = {"schema": f'"{address.schema}"', "channel": f"'{self.channel}'"}
-        statements = load_sql(os.path.join(_HERE, "queries.sql"))
+        statements = load_sql(os.path.join(folder, "queries.sql"))
         self.sql = {name: _filled(text, quoted) for name, text in statements.items()}
-        self.schema_sql = _filled(_read("schema.sql"), quoted)
-        self.reader = Session(address, READERS_WAIT)
-        self.writer = Session(address, WRITERS_WAIT)
+        with open(os.path.join(folder, "schema.sql"), encoding="utf-8") as file:
+            self.schema_sql = _filled(file.read(), quoted)
 
     @property
     def channel(self) -> str:
-        """Return what its listeners listen to."""
+        """Return what the listeners of the workspace listen to."""
         return f"synapse_{self.address.schema}"
 
-    @property
-    def quiet(self) -> float:
-        """Return for how many seconds the server has said nothing."""
-        return time.monotonic() - max(self.reader.heard, self.writer.heard)
-
-    def workspace(self) -> str:
-        """Return the name that the workspace has for ever, and make its tables where there are
-        none.
-        """
-        with self.reader.use() as connection:
+    def make(self, version: int) -> Row:
+        """Return what `about` says, and make the tables where there are none."""
+        with self.session.use() as connection:
             row = self._about(connection)
             if row is None:
                 self._migrate(connection)
                 row = self._about(connection)
-        if row is None or int(row[0]) > VERSION:
+        if row is None or int(row[0]) > version:
             raise NewerProtocol(
                 f"{self.address.public} was written by a newer version: upgrade this software"
             )
-        return row[1]
+        return row
 
     def _about(self, connection: Connection) -> Row | None:
-        ((exists,),) = self._one(connection, "made")
-        return self._one(connection, "about")[0] if exists == "t" else None
+        ((exists,),) = self.ask_on(connection, "made")
+        return self.ask_on(connection, "about")[0] if exists == "t" else None
 
     def _migrate(self, connection: Connection) -> None:
         """Make the tables, one process at a time."""
-        ((encoding,),) = self._one(connection, "encoding")
+        ((encoding,),) = connection.execute("show server_encoding").fetchall()
         if encoding != "UTF8":
             raise StoreError(
                 f"{self.address.public} keeps text as {encoding}, which not every text fits: make"
                 " a database with `create database … encoding 'UTF8'`"
             )
         with connection.transaction():
-            connection.execute(self.sql["alone"])
-            connection.execute(self.sql["guard"])
+            connection.execute("select pg_advisory_xact_lock(hashtext(%s))", (self.channel,))
             if self._about(connection) is None:  # else another process was faster
                 connection.execute(self.schema_sql)
 
     def ask(self, name: str, *values: object) -> list[Row]:
-        """Return the rows of a statement that changes nothing."""
-        with self.reader.use() as connection:
-            return self._one(connection, name, *values)
+        """Return the rows of a statement."""
+        with self.session.use() as connection:
+            return self.ask_on(connection, name, *values)
 
-    def _one(self, connection: Connection, name: str, *values: object) -> list[Row]:
-        ((rows, error),) = exchange(connection, [(self.sql[name], values)], READERS_WAIT)
+    def ask_on(self, connection: Connection, name: str, *values: object) -> list[Row]:
+        """Return the rows of a statement, on this connection."""
+        ((rows, error),) = exchange(connection, [(self.sql[name], values)], self.session.patience)
         if error is not None:
             raise error
         return rows
+
+
+class Database(Tables):
+    """The schema of one workspace, asked over one connection and written over another. Other tables
+    beside the log's have a third one.
+    """
+
+    def __init__(self, address: Address) -> None:
+        super().__init__(address, _HERE, Session(address, READERS_WAIT))
+        self.writer = Session(address, WRITERS_WAIT)
+        self._beside = Session(address, WRITERS_WAIT)
+        self._others: dict[str, Tables] = {}
+
+    @property
+    def quiet(self) -> float:
+        """Return for how many seconds the server has said nothing."""
+        return time.monotonic() - max(self.session.heard, self.writer.heard)
+
+    def workspace(self) -> str:
+        """Return the name that the workspace has for ever, and make its tables where there are
+        none.
+        """
+        return self.make(VERSION)[1]
+
+    def tables(self, folder: str, version: int) -> Tables:
+        """Return other tables of the workspace, those of this folder, and make them where there are
+        none.
+        """
+        if folder not in self._others:
+            tables = Tables(self.address, folder, self._beside)
+            tables.make(version)
+            self._others[folder] = tables
+        return self._others[folder]
 
     def blank(self, seq: int, raw: str) -> None:
         """Put a line in the place of another whose text was redacted."""
@@ -147,8 +176,8 @@ class Database:
                         turn.let_go()
 
     def close(self) -> None:
-        self.reader.close()
-        self.writer.close()
+        for session in (self.session, self.writer, self._beside):
+            session.close()
 
 
 class Turn:
@@ -394,6 +423,12 @@ def connect(address: Address, patience: int) -> Connection:
     return connection
 
 
+def is_direct(connection: Connection) -> bool:
+    """Return whether the server's own process answers, which a pool of connections has many of."""
+    row = connection.execute("select pg_backend_pid()").fetchone()
+    return row == (connection.info.backend_pid,)
+
+
 def is_lost(connection: Connection, error: psycopg.Error) -> bool:
     """Return whether an error is the end of a connection, which is closed then: the server did not
     say what was wrong.
@@ -428,8 +463,3 @@ def _filled(text: str, values: dict[str, str]) -> bytes:
     for name, value in values.items():
         text = text.replace("{" + name + "}", value)
     return text.encode()
-
-
-def _read(name: str) -> str:
-    with open(os.path.join(_HERE, name), encoding="utf-8") as file:
-        return file.read()

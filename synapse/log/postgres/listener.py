@@ -11,7 +11,7 @@ from time import monotonic
 
 from synapse.errors import StoreError
 from synapse.log.postgres.address import Address
-from synapse.log.postgres.database import WRITERS_WAIT, connect
+from synapse.log.postgres.database import WRITERS_WAIT, connect, is_direct
 from synapse.system import signal
 from synapse.system.typed import TYPE_CHECKING
 
@@ -54,13 +54,16 @@ class Listener:
         os.close(self.wakes)
 
     def _run(self) -> None:
+        from logging import getLogger
+
         import psycopg
 
         while not self.closed:
             try:
                 connection = connect(self.address, WRITERS_WAIT)
                 try:
-                    if not self._is_direct(connection):
+                    if not is_direct(connection):
+                        getLogger("synapse").warning(_POOLED, self.address.public)
                         return
                     self._listen(connection)
                 finally:
@@ -68,16 +71,6 @@ class Listener:
             except (StoreError, psycopg.Error, OSError):
                 pass
             self._wait(AGAIN)
-
-    def _is_direct(self, connection: psycopg.Connection) -> bool:
-        """Return whether the server's own process answers, which a pool has many of."""
-        row = connection.execute("select pg_backend_pid()").fetchone()
-        direct = row == (connection.info.backend_pid,)
-        if not direct:
-            from logging import getLogger
-
-            getLogger("synapse").warning(_POOLED, self.address.public)
-        return direct
 
     def _listen(self, connection: psycopg.Connection) -> None:
         connection.execute(f'listen "{self.channel}"'.encode())

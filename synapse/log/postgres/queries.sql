@@ -53,11 +53,5 @@ where seq > $1 and attempt = $2 order by seq limit 1
 -- name: blank
 update {schema}.line set raw = $2 where seq = $1
 
--- name: alone
-select pg_advisory_xact_lock(hashtext({channel}))
-
 -- name: made
 select to_regclass('{schema}.about') is not null
-
--- name: encoding
-show server_encoding

@@ -1,0 +1,32 @@
+-- What supervisors ask of the database of their log. Every name stands behind that of its schema.
+
+-- name: made
+select to_regclass('{schema}.run_about') is not null
+
+-- name: about
+select version from {schema}.run_about
+
+-- name: lock
+/* Held by the session, which ends with its process. */
+select pg_try_advisory_lock(hashtextextended({channel} || '/' || $1, 0))
+
+-- name: beat
+insert into {schema}.run_holder (name) values ($1)
+on conflict (name) do update set beat = clock_timestamp()
+
+-- name: hold
+update {schema}.run_holder set since = beat where name = $1
+
+-- name: lives
+select {schema}.run_lives($1, $2, $3, $4)
+
+-- name: holders
+select name from {schema}.run_holder
+
+-- name: sweep
+/* One that hangs and comes back has a row again with its next beat. */
+delete from {schema}.run_holder
+where beat < clock_timestamp() - make_interval(secs => $1) and not {schema}.run_lives(name, $1, 0, true)
+
+-- name: leave
+delete from {schema}.run_holder where name = $1
