@@ -14,7 +14,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NoReturn, TextIO
+from typing import Any, NoReturn, TextIO
 
 from scenarios import completion, running, verify
 from scenarios.arguments import (
@@ -30,7 +30,8 @@ from scenarios.clients.places import Broken as BrokenSession
 from scenarios.data import ledger, parameters, texts
 from scenarios.data.cassette import BrokenCassette, Cassette
 from scenarios.data.faults import fault
-from scenarios.data.files import BrokenScenario, library, load
+from scenarios.data.files import BrokenScenario, find, library, load
+from scenarios.data.recorded_team import parameters_of, read_team
 from scenarios.measure import retrieval
 from scenarios.play import calibrate, harness, rerun
 from scenarios.play.agents.live import CLIENTS, Broken, Live, Offer, missing, missing_program
@@ -129,10 +130,19 @@ def _lint(args: argparse.Namespace) -> int:
     return MISSED if problems_count else GOOD
 
 
+def _as_recorded(names: Sequence[str], path: str | None) -> dict[str, Any]:
+    """Return the parameters of the scenario that the team of an audit has."""
+    if path is None:
+        return {}
+    if len(names) != 1:
+        raise BrokenScenario("--from: name one scenario")
+    return parameters_of(read_team(path), find(names[0]))
+
+
 def _run(args: argparse.Namespace) -> int:
     names = list(library()) if "all" in args.scenario else list(dict.fromkeys(args.scenario))
     arms = args.arms.split(",") if args.arms else None
-    cell = dict(pair(text) for text in args.set)
+    cell = _as_recorded(names, args.audit) | dict(pair(text) for text in args.set)
     grid, full = args.grid, args.full
     measured = parameters.load(args.params) if args.params else None
     request = Wanted(

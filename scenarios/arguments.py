@@ -60,6 +60,12 @@ def running_options(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--params", metavar="FILE", help="parameters of agents as `calibrate` measured them (L0)"
     )
+    verb.add_argument(
+        "--from",
+        dest="audit",
+        metavar="FILE",
+        help="overlap and price as a team was recorded: `orchestrator audit --json > FILE` (L0)",
+    )
     model_options(verb)
     conversations_option(
         verb, "conversations to be measured as well, as `retrieval` reads them, for the report (L1)"

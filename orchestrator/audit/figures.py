@@ -8,6 +8,7 @@ import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from orchestrator.audit import reading
@@ -15,7 +16,7 @@ from orchestrator.audit.conversations import Conversation, Conversations, Made
 from orchestrator.audit.lost import Stale, Unused, Waits, stale_edits, unused_results, waits
 from orchestrator.audit.paid import Paid, PriceList, group, total
 from orchestrator.audit.policy import Policy
-from orchestrator.audit.repeats import Again, Group, Repeat, add_up, files_again, repeats
+from orchestrator.audit.repeats import OWN, Again, Group, Repeat, add_up, files_again, repeats
 from orchestrator.audit.sources import File
 from synapse.privacy.secrets import mask
 
@@ -51,6 +52,18 @@ class Call(NamedTuple):
     sum: Group
 
 
+class Team(NamedTuple):
+    """The figures that the suite can play, `brain-suite run --from`: the share of calls that
+    another agent had made before, and of them those with the same result; the tokens of a result,
+    and the turns of a conversation.
+    """
+
+    again: float
+    same: float
+    tokens: float
+    turns: float
+
+
 class Audit(NamedTuple):
     """The figures. `first` and `last` are the times of the first and the last step."""
 
@@ -62,6 +75,7 @@ class Audit(NamedTuple):
     paid: Paid
     by: Mapping[str, Mapping[str, Paid]]
     calls: int
+    team: Team
     repeats: Sequence[Row]
     top: Sequence[Call]
     again: Again
@@ -143,6 +157,7 @@ def figures(conversations: Conversations, count: Counter[str], first: int, last:
         total(by["model"].values()),
         by,
         sum(len(one.calls) for one in every),
+        _team(every, repeated),
         _rows(repeated, lambda repeat: usd(repeat.conversation, repeat.call)),
         _top(repeated, conversations.labels, lambda repeat: usd(repeat.conversation, repeat.call)),
         files_again(every, usd),
@@ -150,6 +165,14 @@ def figures(conversations: Conversations, count: Counter[str], first: int, last:
         unused_results(every, price_list),
         waits(every),
     )
+
+
+def _team(every: Sequence[Conversation], found: Sequence[Repeat]) -> Team:
+    tokens = [call.tokens for one in every for call in one.calls]
+    turns = [len(one.turns) for one in every if one.turns]
+    others = [repeat.same for repeat in found if repeat.who != OWN]
+    means = (fmean(values) if values else 0.0 for values in (others, tokens, turns))
+    return Team(len(others) / max(len(tokens), 1), *(round(mean, 4) for mean in means))
 
 
 def _rows(found: Sequence[Repeat], usd: Any) -> list[Row]:

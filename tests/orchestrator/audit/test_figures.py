@@ -206,6 +206,16 @@ def test_files_that_are_read_again_whatever_part_of_them(transcript, audited):
     assert (again.reads, again.own[:2], again.sibling[:2]) == (3, (1, 10), (1, 100))
 
 
+def test_the_team_that_the_suite_can_play(transcript, audited):
+    one, agent = transcript("one"), transcript("one", agent="abc", begin=20)
+    for each, text in ((one, FILE), (agent, "y" * 200)):
+        each.read("a.py", text)
+        each.read("b.py", FILE)
+        each.turn()
+    team = audited(one, agent).team
+    assert team == (2 / 4, 1 / 2, (100 * 3 + 50) / 4, 3)
+
+
 # -- what else was lost ----------------------------------------------------------------------------
 
 

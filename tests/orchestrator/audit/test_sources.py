@@ -95,6 +95,34 @@ def test_calls_of_codex_are_named_as_its_hooks_name_them(tmp_path):
     assert (row.kind, row.same, row.all.calls, row.edited.calls) == ("read", True, 1, 1)
 
 
+def test_a_session_of_openclaw_that_is_kept_in_a_file(tmp_path):
+    cost = {"input": 0.1, "output": 0.1, "cacheRead": 0.1, "cacheWrite": 0.2, "total": 0.5}
+    usage = {"input": 100, "output": 20, "cacheRead": 800, "cacheWrite": 50, "cost": cost}
+
+    def reply(*content):
+        message = {"role": "assistant", "model": "claude-sonnet-4-5", "usage": usage}
+        return {"type": "message", "message": message | {"content": list(content)}}
+
+    call = {"type": "toolCall", "name": "read", "arguments": {"path": "a.py"}}
+    given = {"role": "toolResult", "content": [{"type": "text", "text": FILE}], "isError": False}
+    rows = [{"type": "session", "version": 3, "id": "s", "cwd": "/srv/shop"}]
+    for n in range(2):
+        rows += [
+            {"type": "message", "message": {"role": "user", "content": "Look"}},
+            reply(call | {"id": f"c{n}"}),
+            {"type": "message", "message": given | {"toolCallId": f"c{n}", "toolName": "read"}},
+        ]
+    rows += [reply({"type": "text", "text": "so"}), {"type": "compaction"}, {"type": "custom"}]
+    for minute, row in enumerate(rows):
+        row |= {"timestamp": f"2026-01-05T10:{minute:02}:00Z", "id": f"row{minute}"}
+    (tmp_path / "s.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    conversations, count = read(tmp_path)
+    audit = figures(conversations, count, 0, 0)
+    assert audit.paid == (3, 300, 2_400, 150, 60, 1.5, 0)
+    (row,) = audit.repeats
+    assert (row.kind, row.same, row.all[:2]) == ("read", True, (1, 100))
+
+
 def test_a_run_of_ours_is_read_from_its_steps(tmp_path):
     folder = tmp_path / "runs/eng-1"
     folder.mkdir(parents=True)

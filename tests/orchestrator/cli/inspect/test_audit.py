@@ -1,7 +1,11 @@
 """`orchestrator audit`: one screen, JSON and one page of what recorded sessions cost."""
 
 import json
+import os
+import pty
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -87,3 +91,16 @@ def test_a_path_that_is_not_there(run, tmp_path):
     shown = run("audit", tmp_path / "nowhere")
     assert shown.code != 0
     assert "nowhere: No such file" in shown.err
+
+
+def test_progress_is_shown_on_a_terminal_and_wiped(sessions):
+    master, slave = pty.openpty()
+    words = [sys.executable, "-m", "orchestrator", "audit", sessions, "--replay", "0"]
+    env = os.environ | {"TERM": "xterm"}
+    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=slave, env=env, check=True)
+    os.close(slave)
+    shown = os.read(master, 10_000)
+    os.close(master)
+    assert b"0 % of 0 MB" in shown
+    assert shown.endswith(b"\r\x1b[K")
+    assert done.stdout.startswith(b"1 day, 2 sessions")
