@@ -7,11 +7,12 @@ told nothing twice.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 
-from synapse.authority import visible, wakes
+from synapse.authority import is_merged, visible, wakes
 from synapse.errors import StoreCorrupt
 from synapse.model import namespace as ns
+from synapse.model.agents import OPERATOR
 from synapse.model.entry import Entry
 from synapse.model.records import Record, entry_of
 from synapse.model.results import Event
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 RECONCILE = 0.25
 AHEAD = 500  # so far it looks for a record's void before it tells of it
+# How soon a conversation is told: at once; before its next turn; or beside that turn, where the
+# entry concerns what it works at.
+NOW, SOON, BESIDE = "now", "soon", "beside"
 
 
 class Delivery(NamedTuple):
@@ -48,6 +52,21 @@ def route(entry: Entry, agents: Iterable[Agent]) -> list[Delivery]:
         elif entry.priority != "info":
             deliveries.append(Delivery(agent.id, entry.id, "next"))
     return deliveries
+
+
+def tier(entry: Entry, agent: Agent, seen: Collection[str] = ()) -> str | None:
+    """Return how soon a conversation of the agent is told of an entry that came after it began;
+    None where it is not. It was shown the entries whose ids it has seen. Pure.
+    """
+    if wakes(entry, agent):
+        return NOW
+    if entry.of_run_of(agent.id) or entry.staged or not visible(entry, agent):
+        return None
+    if entry.trust == "unverified" or is_merged(entry) or entry.when:
+        return None
+    # what the operator says to all is for each of them
+    addressed = entry.addressees != ("all",) or entry.author == OPERATOR
+    return SOON if addressed or any(id in seen for id in entry.replaces) else BESIDE
 
 
 class Follower:

@@ -150,7 +150,7 @@ def test_the_page_of_frameworks_has_what_is_tried():
         for name, version in matrix.FRAMEWORKS.items()
     }
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    rows = set(re.findall(r"^\| `(\w+)` \|", page, re.M))
+    rows = set(re.findall(r"^\| `([\w-]+)` \|", page, re.M))
     assert rows == set(extras["optional-dependencies"])
 
 

@@ -1,8 +1,5 @@
-"""The fence around text of other agents: tags that no author of an entry can know. No templates
-here.
-
-The fence of an agent is the same in every prompt, so that caches keep what stands before and behind
-it. It comes from a secret of the workspace and the agent's name, never from the text.
+"""The secret of a workspace, from which its agents' fences come, and the form of what others wrote.
+No templates here.
 """
 
 from __future__ import annotations
@@ -11,31 +8,10 @@ import os
 
 from synapse.errors import StoreError
 from synapse.log.disk import make_directory, sync_directory
-from synapse.system.digest import blake2b
 from synapse.system.plain_files import read_file
 from synapse.system.quoting import escaped, prefixed
 
-BYTES = 6  # who guesses it gets nothing: a text that holds it makes another one drawn
 SECRET_BYTES = 32
-
-
-def fence(secret: bytes, agent: str, text: str) -> str:
-    """Return the fence of this agent, in hexadecimal. Where the text contains it, as a text that
-    quotes an earlier prompt does, another one is drawn, always the same for the same text.
-    """
-    folded, drawn = text.lower(), 0
-    while True:
-        digest = blake2b(
-            f"{drawn} {agent}".encode(), key=secret, digest_size=BYTES, person=b"fence"
-        ).hexdigest()
-        if digest not in folded:
-            return digest
-        drawn += 1
-
-
-def tags(fence: str) -> tuple[str, str]:
-    """Return the lines that stand before and behind the text in this fence."""
-    return f"<memory-{fence}>\n", f"</memory-{fence}>\n"
 
 
 def quoted(text: str) -> str:

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from orchestrator.prompts.fence import fence, inline, quoted, tags
+from orchestrator.prompts.fence import inline, quoted
 from orchestrator.prompts.templates import BrokenTemplate, Templates
 from synapse.model.agents import Agent
 from synapse.model.namespace import is_component
 from synapse.system.digest import blake2b, sha256
 from synapse.view.block import Block
+from synapse.view.fence import fence, tags
 
 OTHERWISE = "engineer"  # the template of a role that has none of its own
 # The parts of system texts that speak of the memory and of the team. Their tokens are coordination.

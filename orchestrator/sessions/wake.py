@@ -12,11 +12,15 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from synapse.authority import is_merged, visible, wakes
-from synapse.model.agents import OPERATOR, Agent
+from synapse import notify
+from synapse.authority import visible
+from synapse.model.agents import Agent
 from synapse.model.condense import specifics
 from synapse.model.entry import SECOND, Entry
 from synapse.model.results import Event
+from synapse.notify import BESIDE as BESIDE
+from synapse.notify import NOW as NOW
+from synapse.notify import SOON as SOON
 from synapse.notify import Follower
 from synapse.store import Store
 from synapse.system.signal import NotificationPipe
@@ -37,10 +41,9 @@ LOOK_EVERY = 0.25
 LONG = 1_200  # characters of an entry that is told whole without waking anybody
 SHARED = 2  # words of a task that a clause has which says something of it
 AT_ONCE = 8  # entries that wake nobody and are told before one turn; the others wait for the next
-# How soon news is told: at once, in mid-turn where that can be; before the run ends, if there is no
-# turn before; late, which is as soon, for what is critical and over its author's quota; or beside
-# the next turn, and never for its own sake.
-NOW, SOON, LATE, BESIDE = "now", "soon", "late", "beside"
+# How soon news is told, beside what `synapse.notify` says: now is in mid-turn where that can be,
+# soon before the run ends, and late as soon, for what is critical and over its author's quota.
+LATE = "late"
 _MINUTE = 60 * SECOND
 
 
@@ -80,24 +83,14 @@ def tier(
     the log; None where it does not concern it, or its prompt was made in view of it. What it works
     at asks this of the memory (`topics_of`).
     """
-    agent = reader.agent
-    if wakes(entry, agent):
-        return NOW
-    if (
-        reader.woken
-        or seq <= reader.since
-        or entry.of_run_of(agent.id)
-        or entry.staged
-        or not visible(entry, agent)
-    ):
+    soon = notify.tier(entry, reader.agent, reader.seen)
+    if soon is None or soon == NOW:
+        return soon
+    if reader.woken or seq <= reader.since:
         return None
-    if entry.trust == "unverified" or is_merged(entry) or entry.when:
+    if soon == BESIDE and not any(concerns(topics[text], entry) for text in reader.about):
         return None
-    # what the operator says to all is for each of them
-    addressed = entry.addressees != ("all",) or entry.author == OPERATOR
-    if addressed or any(id in reader.seen for id in entry.replaces):
-        return SOON
-    return BESIDE if any(concerns(topics[text], entry) for text in reader.about) else None
+    return soon
 
 
 class NewsFeed:

@@ -9,7 +9,6 @@ import pytest
 
 import synapse
 from orchestrator.prompts import render as rendering
-from orchestrator.prompts.fence import tags
 from orchestrator.prompts.render import Assignment, Reach
 from orchestrator.prompts.templates import Templates
 from synapse import authority
@@ -21,6 +20,7 @@ from synapse.model.records import Record
 from synapse.notify import route
 from synapse.testing import FrozenClock
 from synapse.view import block
+from synapse.view.fence import tags
 from tests.attacks.poison import poisoned
 
 POISONED = list(poisoned())

@@ -8,13 +8,14 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from orchestrator.prompts.fence import fence, quoted
+from orchestrator.prompts.fence import quoted
 from orchestrator.prompts.render import fenced
 from orchestrator.prompts.templates import Templates
 from synapse.consolidate.proposal import MOST, Proposal
 from synapse.errors import SynapseError
 from synapse.model.agents import CONSOLIDATOR
 from synapse.model.entry import Entry
+from synapse.view.fence import fence
 
 # entries in one question, and how long they are together
 TOGETHER, CHARACTERS = 20, 24_000

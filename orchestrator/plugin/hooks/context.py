@@ -15,7 +15,7 @@ from orchestrator.plugin.sessions.news import read_news, waiting_news
 from orchestrator.plugin.sessions.runs import ClientRuns
 from orchestrator.plugin.sessions.state import MAIN, Worker
 from orchestrator.prompts import render, selection
-from orchestrator.prompts.fence import SECRET_BYTES, fence, secret
+from orchestrator.prompts.fence import SECRET_BYTES, secret
 from orchestrator.prompts.templates import Templates
 from orchestrator.sessions import wake
 from orchestrator.sessions.wake import NOW, SOON, News
@@ -28,6 +28,7 @@ from synapse.model.entry import SEALED, Entry
 from synapse.model.records import Record
 from synapse.view import recall
 from synapse.view.block import POINTER, Block, pointer, whole
+from synapse.view.fence import fence
 from synapse.view.view import View
 
 FIRST, MORE = "client", "client-more"  # templates

@@ -8,8 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from orchestrator.prompts import fence as fences
-from orchestrator.prompts.fence import fence, inline, quoted, secret
+from orchestrator.prompts.fence import inline, quoted, secret
 from synapse.errors import StoreError
+from synapse.view.fence import fence
 
 KEY = bytes(range(32))
 
