@@ -83,8 +83,8 @@ class Conversation:
             if text := self.news():
                 self._placed.append((len(items), text))
             result = list(items)
-            for count, (place, text) in enumerate(self._placed):
-                result.insert(place + count, message(text))
+            for count, (position, text) in enumerate(self._placed):
+                result.insert(position + count, message(text))
             return result
 
     def spent(self, tokens_in: int, tokens_out: int) -> None:
@@ -98,7 +98,7 @@ class Conversation:
         `Blocked:`. A second call writes nothing.
         """
         blocker = blocker_of(text)
-        place, priority = ("status", "info") if blocker is None else ("blockers", "critical")
+        folder, priority = ("status", "info") if blocker is None else ("blockers", "critical")
         body = f"Done: {text.strip()}" if blocker is None else f"Blocked: {blocker}"
         if len(body) > LONGEST:  # at a space: of half an address nobody would see what it is
             body = f"{body[: LONGEST - 1].rpartition(' ')[0]}…"
@@ -108,7 +108,7 @@ class Conversation:
             agent = self.memory.agent
             projects = [self.project] if self.project else [*(agent.projects if agent else ())]
             if len(projects) == 1:
-                namespace, key = f"{place}/{projects[0]}", f"{self._key}/ended"
+                namespace, key = f"{folder}/{projects[0]}", f"{self._key}/ended"
                 self.memory.append(
                     body, namespace, priority=priority, tags="run", evidence=used, once=key
                 )

@@ -72,8 +72,8 @@ def _shown(request: ModelRequest) -> ModelRequest:
     """Return the request with the view behind the system's text."""
     from langchain_core.messages import SystemMessage
 
-    said = request.system_message.text if request.system_message else ""
-    text = "\n\n".join(filter(None, (said, request.state["synapse"].view())))
+    prompt = request.system_message.text if request.system_message else ""
+    text = "\n\n".join(filter(None, (prompt, request.state["synapse"].view())))
     return request.override(system_message=SystemMessage(text)) if text else request
 
 

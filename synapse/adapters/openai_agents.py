@@ -39,8 +39,8 @@ def run_options(memory: AnyMemory, config: RunConfig | None = None, **options: A
     async def shown(data: CallModelData[Any]) -> ModelInputData:
         view = await to_thread(run.view)
         items = await to_thread(run.placed, data.model_data.input, _message)
-        said = "\n\n".join(filter(None, (data.model_data.instructions, view)))
-        return ModelInputData(input=items, instructions=said or None)
+        text = "\n\n".join(filter(None, (data.model_data.instructions, view)))
+        return ModelInputData(input=items, instructions=text or None)
 
     class Hooks(RunHooks[Any]):
         async def on_llm_end(self, context: Any, agent: Any, response: Any) -> None:
