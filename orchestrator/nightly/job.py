@@ -1,5 +1,5 @@
 """The nightly job of a workspace: consolidation, a model's proposals if wanted, then a snapshot,
-once for each local date. The daemon starts it.
+then the trimming of old runs, once for each local date. The daemon starts it.
 
 It runs in a process of its own, so that the daemon goes on answering, and so that its memory use
 ends with it. That process ends with its parent: a pipe between them closes however the parent dies.
@@ -16,6 +16,7 @@ from datetime import date, timedelta
 from functools import partial
 from typing import NamedTuple
 
+from orchestrator.nightly.retention import kept_for, trim_runs
 from orchestrator.nightly.schedule import Job, Plan, due, instant, zone_of
 from orchestrator.run_store.costs import misread
 from synapse import core
@@ -23,13 +24,14 @@ from synapse.backup import take
 from synapse.consolidate import Claim, claim, finish, lapsed, run_nightly
 from synapse.core import Memory
 from synapse.errors import EmbedderError, InvalidEntry, StoreError, SynapseError
-from synapse.formats.wants import of_backup
+from synapse.formats.wants import of_backup, of_retention
 from synapse.model.clock import now
 from synapse.model.settings import Settings
 from synapse.store import Store
 from synapse.trust import decisions
 
-NIGHTLY, SEMANTIC, BACKUP = "night", "semantic", "backup"
+NIGHTLY, SEMANTIC, BACKUP, RETENTION = "night", "semantic", "backup", "retention"
+JOBS = (NIGHTLY, SEMANTIC, BACKUP, RETENTION)
 CONSOLIDATION = "consolidation"
 DONE, HELD, FAILED = 0, 75, 6
 EMBEDDED = 5_000  # entries in a night
@@ -90,21 +92,40 @@ def spend(mem: Memory, on: date) -> bool:
     if CONSOLIDATION in dict(store.settings.other):
         consolidated(mem, day)
     embed_waiting(store)
-    if problems := misread(store, ("backup",)):  # a misspelt `backup` is none
+    if problems := misread(store, ("backup", "retention")):  # a misspelt `backup` is none
         raise InvalidEntry(
             f"no snapshot is taken by these settings: synapse.yaml: {'; '.join(problems)}"
         )
     semantic = _state(store, SEMANTIC, day) != "running"
+    return all([semantic, _snapshot(mem, day), _trim(mem, day)])
+
+
+def _snapshot(mem: Memory, day: str) -> bool:
+    """Take the snapshot of a date; return whether it is taken, or none is wanted."""
+    store = mem.store
     settings = snapshots_of(store.settings)
     if settings is None:
-        return semantic
+        return True
     if store.root is not None:
         declared = dict(store.settings.other).get("backup")
         decisions.demand(store.root, of_backup(declared, store.root))
     right = claim(mem, BACKUP, day, store.clock())
     if right is not None:
-        finish(mem, right, path=take(mem.store, settings.directory, settings.keep).path)
-    return semantic and _state(store, BACKUP, day) == "done"
+        finish(mem, right, path=take(store, settings.directory, settings.keep).path)
+    return _state(store, BACKUP, day) == "done"
+
+
+def _trim(mem: Memory, day: str) -> bool:
+    """Trim the runs that are due on a date; return whether that is done, or not wanted."""
+    store = mem.store
+    span = kept_for(store.settings)
+    if span is None or store.root is None:
+        return True
+    decisions.demand(store.root, of_retention(dict(store.settings.other).get("retention")))
+    right = claim(mem, RETENTION, day, store.clock())
+    if right is not None:
+        finish(mem, right, **trim_runs(store, store.root, span)._asdict())
+    return _state(store, RETENTION, day) == "done"
 
 
 def consolidated(mem: Memory, day: str) -> None:
@@ -128,9 +149,7 @@ def embed_waiting(store: Store) -> None:
         sys.stderr.write(f"night: entries are embedded later: {error}\n")
 
 
-def past(
-    store: Store, plan: Plan, days: int, jobs: tuple[str, ...] = (NIGHTLY, SEMANTIC, BACKUP)
-) -> list[Past]:
+def past(store: Store, plan: Plan, days: int, jobs: tuple[str, ...] = JOBS) -> list[Past]:
     """Return the outcomes of the jobs on the newest dates that were due, newest first."""
     if plan.defrag is None:
         return []

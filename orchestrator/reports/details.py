@@ -13,6 +13,7 @@ from orchestrator.runs.files import ledger, steps
 from orchestrator.runs.files.folder import LEDGER, OUTPUT, STEPS
 from orchestrator.runs.files.ledger import COORDINATION, Line
 from orchestrator.runs.files.steps import Step
+from orchestrator.runs.files.trim import trimmed_on
 from orchestrator.runs.task import GIVEN
 from synapse.errors import NotFound, StoreCorrupt
 
@@ -48,7 +49,9 @@ class Reading(NamedTuple):
 
 
 class Detail(NamedTuple):
-    """A run with all that is known of it. `damaged` says what of its files cannot be read."""
+    """A run with all that is known of it. `damaged` says what of its files cannot be read;
+    `trimmed` on which day it lost its steps, empty where it has them.
+    """
 
     row: RunRow
     steps: tuple[Step, ...]
@@ -57,6 +60,7 @@ class Detail(NamedTuple):
     children: tuple[RunRow, ...]
     readings: tuple[Reading, ...]
     damaged: str
+    trimmed: str
 
     def json(self) -> dict[str, Any]:
         return {
@@ -70,6 +74,7 @@ class Detail(NamedTuple):
             "children": [child.json() for child in self.children],
             "readings": [reading._asdict() for reading in self.readings],
             "damaged": self.damaged,
+            "trimmed": self.trimmed,
         }
 
 
@@ -95,6 +100,7 @@ def detail(source: Source, run: Fields) -> Detail:
         tuple(descendants),
         tuple(_readings(source, run)),
         damaged,
+        trimmed_on(folder),
     )
 
 

@@ -8,6 +8,7 @@ from orchestrator.prompts.render import Prompt
 from orchestrator.reports.rows import Fields, Source
 from orchestrator.runs.files import steps
 from orchestrator.runs.files.folder import RECEIPT, STEPS, Folder
+from orchestrator.runs.files.trim import why_gone
 from synapse.errors import NotFound, StoreCorrupt
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def receipt_of(source: Source, run: Fields) -> Receipt:
         stored = next(iter(steps.read_known(files.lines(STEPS))), None)
         text = stored.fields.get("receipt") if stored else None
     if text is None:
-        raise NotFound(f"run {run['run']} has no receipt", id=run["run"])
+        raise NotFound(f"run {run['run']} has no receipt{why_gone(files)}", id=run["run"])
     return load(text)
 
 
@@ -67,6 +68,8 @@ def _derive_prompt(source: Source, memory: Memory, run: Fields) -> Prompt:
     try:
         receipt = receipt_of(source, run)
     except NotFound as error:
+        if reason := why_gone(source.folder(str(run["run"]))):
+            raise NotFound(f"run {run['run']} has no prompt{reason}", id=run["run"]) from error
         raise StoreCorrupt(
             f"the prompt of {run['run']} in its folder was changed or is gone, and so"
             f" is its receipt"

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from orchestrator.reports.rows import Fields, Source
 from orchestrator.runs.files import steps
 from orchestrator.runs.files.folder import STEPS
+from orchestrator.runs.files.trim import trimmed_on
 
 
 def unread_runs(source: Source, records: list[dict[str, object]]) -> list[Fields]:
@@ -15,7 +16,8 @@ def unread_runs(source: Source, records: list[dict[str, object]]) -> list[Fields
     Such a run has ended, and its parent too. The parent was not given its result; and nobody, the
     operator included, was given the entry that it left. A coding client gives its main
     conversation the results of sub-agents itself, so these are left out. So are runs that were
-    played, for they have no result.
+    played, for they have no result, and those whose parent was trimmed: nobody knows any more what
+    it read.
     """
     by_id = {str(run["run"]): run for run in records}
     candidates = []
@@ -34,6 +36,7 @@ def unread_runs(source: Source, records: list[dict[str, object]]) -> list[Fields
             for run in candidates
             if not {run["run"], run.get("entry")} & delivered
             and not snap.deliveries(entry=str(run.get("entry")))
+            and not trimmed_on(source.folder(str(run["parent"])))
         ]
 
 

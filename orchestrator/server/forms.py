@@ -192,6 +192,7 @@ Detail = form(
     children=list[Run],
     readings=list[Reading],
     damaged=str,
+    trimmed=str,
 )
 Waiting = form(
     "Waiting",

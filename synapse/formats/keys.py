@@ -21,6 +21,7 @@ RUN_BLOCKS = (
     "tools",
     "schedule",
     "backup",
+    "retention",
     "consolidation",
 )
 
@@ -107,6 +108,7 @@ SETTINGS: Mapping[str, str] = {
     "schedule.defrag": 'when the nightly job runs, such as "02:30"; or off',
     "backup.dir": "where a snapshot goes after the nightly job; a whole path",
     "backup.keep": "how many snapshots stay; else all",
+    "retention.runs": "how long ended runs keep their steps and prompts: 90d; else for ever",
     "checkpoints.every": "records from one signed checkpoint to the next, at least 10; or off",
     "checkpoints.copy": "a second folder that checkpoints go to, beside the person's own",
     "consolidation.semantic.engine": "the engine that proposes merges",
@@ -276,3 +278,4 @@ IMPORT = "import a module"
 SEND = "send"
 WRITE = "write outside of the workspace"
 RECEIVE = "take in"
+DELETE = "delete"

@@ -1,5 +1,6 @@
 """What a workspace's own files want to do beyond it: start a program, import a module, send text or
-a key to an address, write elsewhere. Each is one line that a person can read and trust.
+a key to an address, write elsewhere, delete for good. Each is one line that a person can read and
+trust.
 
 The lines follow from the settings alone; nothing is resolved, opened or imported. A line says all
 that decides what would happen, so that any change of it is another line. `trust.decisions` asks the
@@ -13,7 +14,7 @@ import os
 from collections.abc import Iterator, Mapping
 
 from synapse.errors import InvalidEntry
-from synapse.formats.keys import IMPORT, RECEIVE, SEND, START, WRITE
+from synapse.formats.keys import DELETE, IMPORT, RECEIVE, SEND, START, WRITE
 from synapse.model.agents import OPERATOR
 from synapse.model.settings import Semantic, Settings
 from synapse.system.typed import Any, NamedTuple
@@ -65,6 +66,7 @@ def of_settings(settings: Settings, root: str) -> Iterator[Want]:
         of_semantic(settings.semantic),
         of_mirror(blocks.get("mirror"), root),
         of_backup(blocks.get("backup"), root),
+        of_retention(blocks.get("retention")),
         of_checkpoints(blocks.get("checkpoints"), root),
         of_consolidation(blocks.get("consolidation")),
     ]
@@ -108,6 +110,15 @@ def of_backup(declared: object, root: str) -> Want | None:
     """Return the folder outside of the root that snapshots go to."""
     path = declared.get("dir") if isinstance(declared, Mapping) else None
     return None if path is None else _outside(root, path, "snapshots", "backup.dir")
+
+
+def of_retention(declared: object) -> Want | None:
+    """Return which files a night would delete for good; None where all are kept."""
+    span = declared.get("runs") if isinstance(declared, Mapping) else None
+    if span is None:
+        return None
+    text = f"steps, prompts and receipts of runs that ended longer ago than {_shown(span)}"
+    return Want(DELETE, text, SETTINGS_FILE, "retention.runs")
 
 
 def of_checkpoints(declared: object, root: str) -> Want | None:

@@ -22,10 +22,13 @@ from orchestrator.cli import PROGRAM
 from orchestrator.engines import protocol
 from orchestrator.engines.process import Process
 from orchestrator.nightly import job
+from orchestrator.nightly.retention import trim_runs
 from synapse import cli
 from synapse.errors import EmbedderError, Forbidden, NotTrusted, SynapseError
 from synapse.formats import keys
 from synapse.log import git
+from synapse.model.records import Record
+from synapse.testing import FrozenClock
 from synapse.tools import catalog
 from synapse.trust import decisions
 from tests.git import git as run_git
@@ -234,6 +237,36 @@ def test_a_night_takes_no_snapshot_to_elsewhere(place, server):
     with synapse.open(str(place)) as mem, pytest.raises(NotTrusted, match="snapshots"):
         job.spend(mem, date(2026, 11, 1))
     assert unharmed(place, server)
+
+
+def test_a_night_deletes_no_steps_for_a_strangers_setting(place, server, shell):
+    """What was pulled with a repository deletes nobody's runs; what a person trusted does."""
+    assert work(shell, "--engine", "scripted")[0] == 0
+    (steps,) = (place / "runs").glob("*/steps.jsonl")
+    settings(place, "retention: {runs: 1d}")
+    with synapse.open(str(place), clock=FrozenClock("2199-01-01T00:00:00Z")) as mem:
+        with pytest.raises(NotTrusted, match="delete: steps, prompts and receipts"):
+            job.spend(mem, date(2199, 1, 1))
+        assert steps.exists()
+        assert shell("trust", "--yes")[0] == 0
+        job.spend(mem, date(2199, 1, 1))
+        assert not steps.exists()
+
+
+def test_a_run_of_a_strangers_journal_leads_to_no_file_elsewhere(place, server):
+    """Its name is no path, and no folder of runs is a link."""
+    above = place.parent.parent
+    (above / "outside").mkdir()
+    (above / "outside" / "steps.jsonl").write_text("precious")
+    with synapse.open(str(place), clock=FrozenClock("2199-01-01T00:00:00Z")) as mem:
+        for name in ("../../../outside", str(above / "outside"), "linked"):
+            fields = {"run": name, "root": name, "epoch": 1, "state": "ended", "agent": "eng"}
+            about = {"project": "p", "depth": 0, "task": "x", "asked": {}, "parent": None}
+            mem.store.commit.append(Record.new("run", "eng", fields | about, key=f"run:{name}"))
+        (place / "runs").mkdir(exist_ok=True)
+        (place / "runs" / "linked").symlink_to(above / "outside")
+        assert trim_runs(mem.store, str(place), -1) == (0, 0)
+    assert (above / "outside" / "steps.jsonl").read_text() == "precious"
 
 
 # -- programs and modules --------------------------------------------------------------------------
@@ -572,7 +605,7 @@ TABLES = {**keys.SETTINGS, **keys.AGENT, **keys.TEAM}
 # trusts.
 BEYOND = {
     *"semantic.embedder semantic.url semantic.key mirror.synapse_json backup.dir".split(),
-    *"checkpoints.copy engines.*.kind engines.*.* script".split(),
+    *"checkpoints.copy engines.*.kind engines.*.* script retention.runs".split(),
     *(key for key in TABLES if key.startswith(("webhooks.", "hooks.", "partners."))),
     *(key for key in TABLES if key.startswith("consolidation.semantic.")),
 }
@@ -610,6 +643,7 @@ def test_what_asks_for_something_makes_a_line(place):
         "semantic": "semantic: {embedder: openai, url: 'https://x.example', key: OPENAI_API_KEY}",
         "mirror": "mirror: {synapse_json: /elsewhere}",
         "backup": "backup: {dir: /elsewhere}",
+        "retention": "retention: {runs: 1d}",
         "engines": "engines: {mine: {kind: process, command: x}}",
         "checkpoints": "checkpoints: {copy: /elsewhere}",
         "consolidation": "consolidation: {semantic: {engine: openai, model: m}}",

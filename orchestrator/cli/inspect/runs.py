@@ -18,6 +18,7 @@ from orchestrator.cli.frame.grid import grid
 from orchestrator.cli.frame.items import format_items
 from orchestrator.reports.rows import ENDED_WELL, RunRow, find_runs, run_rows
 from orchestrator.reports.trees import Node, trees
+from orchestrator.runs.files.trim import trimmed_on
 from orchestrator.waiting.inbox import inbox
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options
@@ -62,9 +63,10 @@ def ps(call: Call) -> None:
     )
     rows = run_rows(source, records)
     if args.all:
+        days = {row.id: trimmed_on(source.folder(row.id)) for row in rows}
         call.show(
-            lambda: {"runs": [row.json() for row in rows]},
-            lambda: format_runs(rows, everything=True),
+            lambda: {"runs": [row.json() | {"trimmed": days[row.id] or None} for row in rows]},
+            lambda: format_runs(rows, everything=True) + _format_trimmed(days),
         )
         return
     undone, waiting, now = run_rows(source, _undone(call)), inbox(source), source.now()
@@ -100,6 +102,12 @@ def format_runs(rows: list[RunRow], *, everything: bool) -> str:
     return "\n".join(
         [table, *waiting_lines(rows), *(["", _format_reasons(undone)] if undone else [])]
     )
+
+
+def _format_trimmed(days: dict[str, str]) -> str:
+    """Return which of these runs have lost their steps and prompts, and when."""
+    trimmed = [f"{id} on {day}" for id, day in days.items() if day]
+    return "\n\ntrimmed, without steps and prompt: " + ", ".join(trimmed) if trimmed else ""
 
 
 def _row(row: RunRow) -> list[str]:

@@ -11,6 +11,7 @@ from orchestrator.reports.rows import find_run
 from orchestrator.runs.files import steps
 from orchestrator.runs.files.folder import STEPS, Tail
 from orchestrator.runs.files.steps import Step
+from orchestrator.runs.files.trim import why_gone
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.interrupt import Interruptible
 from synapse.cli.frame.options import Options
@@ -28,6 +29,8 @@ def tail_options(parser: Options) -> None:
 def tail(call: Call) -> None:
     """Print until the run ends, or until nobody reads the output any more."""
     run = find_run(source_of(call), call.args.run)
+    if reason := why_gone(source_of(call).folder(str(run["run"]))):
+        call.note(f"its steps are gone{reason}")
     with Interruptible():
         for step in _steps(call, str(run["run"])):
             if call.json:

@@ -20,6 +20,7 @@ LEDGER = "ledger.jsonl"
 OUTPUT = "output.md"
 RECEIPT = "receipt.json"
 MARK = "steps.mark"
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 TRANSCRIPT, ERROR = "transcript.log", "error.txt"
 
 
@@ -136,6 +137,23 @@ class Folder:
             raise StoreError(f"{path} cannot be written: {error}") from error
         return path
 
+    def remove(self, name: str) -> int:
+        """Remove a file, and return how many bytes it had; 0 where there is none. A link is not
+        followed.
+        """
+        try:
+            directory = os.open(self.path, _FOLDER)
+            try:
+                size = os.stat(name, dir_fd=directory, follow_symlinks=False).st_size
+                os.unlink(name, dir_fd=directory)
+            finally:
+                os.close(directory)
+        except FileNotFoundError:
+            return 0
+        except OSError as error:
+            raise StoreError(f"{self._at(name)} cannot be removed: {error}") from error
+        return size
+
     def read(self, name: str) -> str:
         try:
             with open(
@@ -191,8 +209,7 @@ class Tail:
 
 def _open_in(folder: str, name: str, flags: int = os.O_RDONLY) -> int:
     """Open a regular file of a folder that is no link."""
-    only = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    directory = os.open(folder, only)
+    directory = os.open(folder, _FOLDER)
     try:
         return plain_files.open_file(name, flags, dir_fd=directory)
     finally:
