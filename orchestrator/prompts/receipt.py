@@ -7,10 +7,8 @@ With it the prompt can be made again, byte for byte, and compared. Nothing here 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
-from itertools import groupby
-from operator import itemgetter
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -39,6 +37,7 @@ if TYPE_CHECKING:
 
 WIDTH = 80
 NAMED = 3  # ids that are told of each reason
+KEPT = 20  # ids that are kept of each reason: there may be thousands
 CRITICAL = "critical"
 
 
@@ -46,6 +45,16 @@ class NotReproducible(SynapseError):
     """The prompt cannot be made again. .expected and .found are the hashes."""
 
     exit_code = 5
+
+
+class Omission(NamedTuple):
+    """Why entries are not in a prompt: how many, and the ids of the newest, the oldest of these
+    first.
+    """
+
+    why: str
+    total: int
+    ids: tuple[str, ...]
 
 
 class Receipt(NamedTuple):
@@ -72,7 +81,7 @@ class Receipt(NamedTuple):
     tools: tuple[str, ...]
     shell: bool
     included: tuple[tuple[str, int, str, str], ...]
-    left_out: tuple[tuple[str, str], ...]
+    left_out: tuple[Omission, ...]
     tokens: Mapping[str, int]
     prompt: str
     fence: str
@@ -80,17 +89,14 @@ class Receipt(NamedTuple):
     about: bool = False
     worth: Worth | None = None
 
+    @property
+    def omitted(self) -> int:
+        """Return how many entries are not in the prompt."""
+        return sum(omission.total for omission in self.left_out)
+
     def dump(self) -> str:
-        """Return the receipt as JSON, a line for each field. What was left out is grouped by its
-        reasons, for there may be a thousand entries.
-        """
-        fields = self._asdict() | {
-            "left_out": [
-                (why, [id for id, _ in items])
-                for why, items in groupby(self.left_out, key=itemgetter(1))
-            ],
-            "worth": self.worth._asdict() if self.worth else None,
-        }
+        """Return the receipt as JSON, a line for each field."""
+        fields = self._asdict() | {"worth": self.worth._asdict() if self.worth else None}
         encode = json.JSONEncoder(ensure_ascii=False).encode
         return (
             "{\n"
@@ -108,18 +114,20 @@ class Receipt(NamedTuple):
             "run": self.run,
             "epoch": self.epoch,
             "ids": [id for id, _, form, *_ in self.included if form != POINTER],
-            "of": len(self.included) + len(self.left_out),
+            "of": len(self.included) + self.omitted,
             "tokens": sum(self.tokens.values()),
             "budget": self.budget,
             "encoding": self.encoding,
             "template": self.templates,
             "prompt": self.prompt,
-            "left_out": len(self.left_out),
+            "left_out": self.omitted,
         }
 
 
 def load(text: str) -> Receipt:
-    """Return the receipt of its dump; one of an earlier version has no kinds of entries."""
+    """Return the receipt of its dump; one of an earlier version has no kinds of entries, and all
+    ids of those that were left out.
+    """
     fields = {name: value for name, value in json.loads(text).items() if name in Receipt._fields}
     fields["tools"] = tuple(fields["tools"])
     fields["roster"] = tuple(fields.get("roster", ()))
@@ -127,7 +135,10 @@ def load(text: str) -> Receipt:
         (id, tokens, form, *(why or ("",))) for id, tokens, form, *why in fields["included"]
     )
     fields["worth"] = Worth(**fields["worth"]) if fields.get("worth") else None
-    fields["left_out"] = tuple((id, reason) for reason, ids in fields["left_out"] for id in ids)
+    fields["left_out"] = tuple(
+        Omission(why, total[0] if total else len(ids), tuple(ids))
+        for why, *total, ids in fields["left_out"]
+    )
     return Receipt(**fields)
 
 
@@ -198,7 +209,7 @@ def fit(
         order.reach.tools,
         order.reach.shell,
         tuple((*item,) for item in view.included),
-        tuple((*item,) for item in view.left_out),
+        omissions(view.left_out),
         tokens,
         prompt.sha256,
         fence,
@@ -206,6 +217,14 @@ def fit(
         order.about,
         order.worth,
     )
+
+
+def omissions(left_out: Iterable[LeftOut]) -> tuple[Omission, ...]:
+    """Return what a view left out by its reasons, in the order in which these came up."""
+    ids: dict[str, list[str]] = {}
+    for id, why in left_out:
+        ids.setdefault(why, []).append(id)
+    return tuple(Omission(why, len(of), tuple(of[-KEPT:])) for why, of in ids.items())
 
 
 def draft(agent_memory: AgentMemory, order: Order, counter: Counter, framed: int) -> View:
@@ -348,7 +367,7 @@ def explain(receipt: Receipt) -> str:
         ),
     ]
     if receipt.left_out:
-        texts += ["", f"Left out: {_entries(len(receipt.left_out))}", *_grouped(receipt.left_out)]
+        texts += ["", f"Left out: {_entries(receipt.omitted)}", *_grouped(receipt.left_out)]
     return "\n".join(texts) + "\n"
 
 
@@ -362,15 +381,11 @@ def _entries(count: int) -> str:
     return "nothing" if not count else "1 entry" if count == 1 else f"{count:,} entries"
 
 
-def _grouped(left_out: tuple[tuple[str, str], ...]) -> Iterator[str]:
+def _grouped(left_out: tuple[Omission, ...]) -> Iterator[str]:
     """Yield the reasons with the entries that each kept out: the newest few by name."""
-    reasons = dict.fromkeys(reason for _, reason in left_out)
-    for reason in reasons:
-        ids = [id for id, why in left_out if why == reason]
-        yield from wrap(
-            f"{len(ids):,}: {reason}", WIDTH, initial_indent="  ", subsequent_indent="    "
-        )
-        suffix = f" and {len(ids) - NAMED:,} older" if len(ids) > NAMED else ""
+    for why, count, ids in left_out:
+        yield from wrap(f"{count:,}: {why}", WIDTH, initial_indent="  ", subsequent_indent="    ")
+        suffix = f" and {count - NAMED:,} older" if count > NAMED else ""
         yield from wrap(
             f"{', '.join(ids[-NAMED:])}{suffix}",
             WIDTH,

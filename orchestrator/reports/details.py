@@ -158,15 +158,12 @@ def receipt_json(source: Source, run: Fields) -> dict[str, Any] | None:
         receipt = receipt_of(source, run)
     except (NotFound, StoreCorrupt):
         return None
-    reasons: dict[str, list[str]] = {}
-    for id, why in receipt.left_out:
-        reasons.setdefault(why, []).append(id)
     return {
         **receipt._asdict(),
         "included": [
             {"id": id, "tokens": tokens, "form": form, "kind": kind}
             for id, tokens, form, kind in receipt.included
         ],
-        "left_out": [{"why": why, "ids": ids} for why, ids in reasons.items()],
+        "left_out": [omission._asdict() for omission in receipt.left_out],
         "worth": receipt.worth._asdict() if receipt.worth else None,
     }

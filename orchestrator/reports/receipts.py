@@ -24,7 +24,7 @@ def receipt_of(source: Source, run: Fields) -> Receipt:
     try:
         return load(files.read(RECEIPT))
     except (NotFound, ValueError):
-        # it is not synced: a power cut may have taken it, or a part of it
+        # of a run that an earlier version began, it stands in the first step too
         stored = next(iter(steps.read_known(files.lines(STEPS))), None)
         text = stored.fields.get("receipt") if stored else None
     if text is None:

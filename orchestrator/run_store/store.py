@@ -209,7 +209,10 @@ class RunStore:
             }
             step = steps.Step(recorded[-1].n + 1, run.epoch, "attempt", fields)
         else:
-            step = steps.Step(0, run.epoch, "prompt", self._open_prompt(run, engine, folder))
+            fields, receipt = self._open_prompt(run, engine)
+            # before the step: whoever goes on from that one finds it
+            folder.write(RECEIPT, receipt, sync=False)
+            step = steps.Step(0, run.epoch, "prompt", fields)
         folder.record(STEPS, steps.dump(step), sync=False)
         first = (recorded or [step])[0].fields
         tools = taught(
@@ -252,8 +255,8 @@ class RunStore:
             resumes,
         )
 
-    def _open_prompt(self, run: Run, engine: Engine, folder: Folder) -> dict[str, Any]:
-        """Make the prompt, and all that is to be known of it."""
+    def _open_prompt(self, run: Run, engine: Engine) -> tuple[dict[str, Any], str]:
+        """Return the prompt with all that is to be known of it, and its receipt."""
         agent_memory = self.agent_memory(run)
         counter = self.costs.counter(run.fields["model"])
         past = self._pasts(run.fields["role"], run.fields["engine"])
@@ -272,17 +275,16 @@ class RunStore:
             "cursor": receipt.cursor,
         }
         fields |= {"guide": receipt.tokens["guide"], "news": news, "acts": calls}
-        return rendered._asdict() | fields | {"shown": shown_fields, "receipt": receipt.dump()}
+        return rendered._asdict() | fields | {"shown": shown_fields}, receipt.dump()
 
     def note_shown(self, run: Run, first: Mapping[str, Any]) -> None:
-        """Note in the log what a prompt showed, once, and put its receipt where people look. Both
-        follow from its step, which is on the disk before: the engine is called meanwhile.
+        """Note in the log what a prompt showed, once. It follows from its step, which is on the
+        disk before, as its receipt is: the engine is called meanwhile.
         """
         folder = self.folder(run)
+        if folder.has(RECEIPT):
+            folder.sync(RECEIPT)
         folder.sync(STEPS)
-        if not folder.has(RECEIPT):
-            # what the log holds of it is synced
-            folder.write(RECEIPT, first["receipt"], sync=False)
         if run.fields.get("played"):
             return  # nobody read it: for its agent, all of it is as new as before
         self.agent_memory(run).writer.write(

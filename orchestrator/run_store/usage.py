@@ -6,8 +6,10 @@ from __future__ import annotations
 
 from orchestrator.prompts import selection
 from orchestrator.prompts.receipt import load
+from orchestrator.runs.files.folder import RECEIPT
 from orchestrator.runs.records import Run
 from orchestrator.sessions.session import Session
+from synapse.errors import NotFound
 from synapse.store import Store
 from synapse.view.block import POINTER
 
@@ -27,7 +29,11 @@ def results(store: Store, run: Run, session: Session | None) -> list[str]:
 
 def uses(store: Store, session: Session) -> dict[str, list[int]]:
     """Return how many of the entries that the prompt showed whole were used, kind by kind."""
-    receipt = load(session.first["receipt"])
+    try:
+        # a run that an earlier version began has it in its first step
+        receipt = load(session.first.get("receipt") or session.folder.read(RECEIPT))
+    except (NotFound, ValueError):
+        return {}  # it was taken away
     shown = {id: why for id, _, form, why in receipt.included if form != POINTER and why}
     with store.snapshot(late=True) as snap:
         bodies = snap.bodies(shown)

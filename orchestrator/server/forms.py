@@ -119,6 +119,7 @@ class LeftOut(BaseModel):
     """Entries that are not in a prompt, and why."""
 
     why: str
+    total: int
     ids: list[str]
 
 

@@ -20,8 +20,7 @@ from orchestrator.prompts.render import GUIDES, Assignment, Reach, system_text
 from orchestrator.prompts.selection import Plan
 from orchestrator.run_store.store import RunStore
 from orchestrator.runs.files import ledger as token_ledger
-from orchestrator.runs.files import steps
-from orchestrator.runs.files.folder import STEPS
+from orchestrator.runs.files.folder import RECEIPT
 from orchestrator.spend import segments as bill
 from orchestrator.testing.virtual import VirtualTime
 from scenarios.data import ledger
@@ -167,9 +166,7 @@ class Recorder:
         """
         assert self.texts is not None
         run = self.run_store.known(id)
-        receipt_of = receipt.load(
-            steps.read(self.run_store.folder(run).lines(STEPS))[0].fields["receipt"]
-        )
+        receipt_of = receipt.load(self.run_store.folder(run).read(RECEIPT))
         reach = Reach(receipt_of.tools, receipt_of.shell, receipt_of.roster)
         without_guides = system_text(
             self.run_store.agent(run.agent),

@@ -131,7 +131,7 @@ AUTO = {"memory_tools": "auto"}
 def prompt_of(ground, result):
     """Return the memory's part of a run's prompt, and its receipt."""
     first = steps.read(ground.folder(result.run).lines("steps.jsonl"))[0].fields
-    return first["memory"], load(first["receipt"])
+    return first["memory"], load(ground.folder(result.run).read("receipt.json"))
 
 
 @pytest.mark.parametrize("role", ["engineer", "qa"])

@@ -1,12 +1,23 @@
 """Receipts: the budget is kept, everything is accounted for, and the prompt can be made again."""
 
+import json
+
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import synapse
 from orchestrator.prompts.fence import secret
-from orchestrator.prompts.receipt import NotReproducible, Order, derive, explain, fit, load, replay
+from orchestrator.prompts.receipt import (
+    NotReproducible,
+    Order,
+    derive,
+    explain,
+    fit,
+    load,
+    omissions,
+    replay,
+)
 from orchestrator.prompts.render import Assignment, Prompt, Reach
 from orchestrator.prompts.selection import CRITICALS, MOST, expected, reason, worth
 from orchestrator.prompts.templates import Templates
@@ -14,6 +25,7 @@ from orchestrator.spend.counting import Counter
 from synapse.errors import OverBudget
 from synapse.model.agents import Agent
 from synapse.model.clock import micros
+from synapse.view.view import LeftOut
 from tests.examples import examples
 
 TASK = Assignment("Fix the navigation.", "landing", "pl-landing")
@@ -78,11 +90,12 @@ def test_a_receipt_accounts_for_every_entry_and_token(mem):
         "task": COUNTER.count(prompt.task),
     }
     ids = {entry.id for entry in mem.as_agent("eng-frontend").read()}
-    shown, hidden = ({id for id, *_ in part} for part in (receipt.included, receipt.left_out))
+    shown = {id for id, *_ in receipt.included}
+    hidden = {id for omission in receipt.left_out for id in omission.ids}
     assert shown | hidden == ids
     assert not shown & hidden
     assert all(id in prompt.memory for id in shown)
-    assert all(reason.startswith("budget: ") for _, reason in receipt.left_out)
+    assert all(omission.why.startswith("budget: ") for omission in receipt.left_out)
     assert receipt.prompt == prompt.sha256
     assert receipt.cursor == mem.as_agent("eng-frontend").read().cursor
     assert (receipt.counting, receipt.encoding) == ("exact", "o200k_base")
@@ -99,14 +112,35 @@ def test_a_receipt_survives_its_text(mem):
         "run": "r-1",
         "epoch": 1,
         "ids": [id for id, _, form, _ in receipt.included if form == "whole"],
-        "of": len(receipt.included) + len(receipt.left_out),
+        "of": 30,
         "tokens": sum(receipt.tokens.values()),
         "budget": 600,
         "encoding": "o200k_base",
         "template": TEMPLATES.version,
         "prompt": receipt.prompt,
-        "left_out": len(receipt.left_out),
+        "left_out": 30 - len(receipt.included),
     }
+
+
+def test_what_was_left_out_is_counted_and_the_newest_named():
+    """However many there are, the receipt does not grow with them."""
+    left = [LeftOut(f"syn-{n:04}", ("old", "info")[n % 2]) for n in range(5_000)]
+    old, info = omissions(left)
+    assert (old.why, old.total, info.why, info.total) == ("old", 2_500, "info", 2_500)
+    assert info.ids == tuple(f"syn-{n:04}" for n in range(4_961, 5_000, 2))
+    assert omissions([]) == ()
+
+
+def test_a_receipt_of_an_earlier_version_is_read(mem):
+    """It has the ids of all that was left out, by their reasons."""
+    fill(mem)
+    _, receipt = made(mem)
+    fields = json.loads(receipt.dump())
+    fields["left_out"] = [[why, ids] for why, _, ids in fields["left_out"]]
+    found = load(json.dumps(fields))
+    assert found == receipt._replace(
+        left_out=tuple(each._replace(total=len(each.ids)) for each in receipt.left_out)
+    )
 
 
 def test_it_is_pleasant_to_read(mem, golden):
@@ -150,8 +184,10 @@ def test_the_budget_is_kept(entries, budget, ratio, about, pays):
         prompt, receipt = made(mem, budget, counter, about=about, worth=by if pays else None)
         assert counter.count(prompt.memory) == receipt.tokens["view"]
         assert counter.count(prompt.memory) * ratio <= budget
-        ids = [id for id, *_ in (*receipt.included, *receipt.left_out)]
+        hidden = [id for omission in receipt.left_out for id in omission.ids]
+        ids = [*(id for id, *_ in receipt.included), *hidden]
         assert len(ids) == len(set(ids)) == len(entries)
+        assert receipt.omitted == len(hidden)
         assert all(prompt.memory.count(id) == 1 for id, *_ in receipt.included)
 
 
@@ -173,8 +209,8 @@ def test_no_budget_is_no_view(mem):
     prompt, receipt = made(mem, 0)
     assert prompt.memory == ""
     assert receipt.tokens["view"] == 0
-    assert len(receipt.left_out) == 30
-    assert {reason for _, reason in receipt.left_out} == {"there was no budget for a view"}
+    assert receipt.omitted == 30
+    assert [omission.why for omission in receipt.left_out] == ["there was no budget for a view"]
 
 
 def test_where_nothing_pays_nothing_is_paid(mem):
@@ -186,7 +222,7 @@ def test_where_nothing_pays_nothing_is_paid(mem):
     mem.as_agent("eng-backend").append("An important one.", "decisions/x", priority="important")
     prompt, receipt = made(mem, CRITICALS + MOST, **more)
     assert prompt.memory == ""
-    assert dict(receipt.left_out).popitem()[1] == "it would cost more than it is expected to save"
+    assert receipt.left_out[-1].why == "it would cost more than it is expected to save"
     mem.as_agent("eng-backend").append("The API is gone.", "api/x", priority="critical")
     prompt, receipt = made(mem, CRITICALS + MOST, **more)
     assert "The API is gone." in prompt.memory

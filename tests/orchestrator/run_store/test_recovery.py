@@ -447,6 +447,23 @@ def test_what_a_prompt_showed_is_noted_once_whoever_dies(world, noted):
     ]
 
 
+def test_a_receipt_stands_once_and_does_not_grow_with_the_memory(world):
+    """Whatever the memory has, a run's folder has what its own prompt and turns take."""
+    here = world(lambda seen: "Done.")
+    sizes = []
+    for number in range(2):
+        for n in range(300):
+            here.says(f"News {number} {n}", priority="info")
+        folder = here.folder(here.spawn(f"Work {number}", "eng-a").run)
+        prompt = json.loads(folder.read("steps.jsonl").partition("\n")[0])
+        kept = receipt.load(folder.read("receipt.json"))
+        assert kept.omitted + len(kept.included) == prompt["shown"]["of"] >= 300
+        assert kept.prompt == prompt["shown"]["prompt"]
+        assert "left_out" not in json.dumps(prompt | {"shown": None})
+        sizes.append(len(folder.read("receipt.json")))
+    assert sizes[1] < sizes[0] + 1_000
+
+
 def test_a_prompt_that_cannot_be_noted_ends_its_run(world):
     def fails(run, first):
         raise StoreError("the disk is full")

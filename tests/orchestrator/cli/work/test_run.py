@@ -1,5 +1,6 @@
 """`init`, `run`, `team`, `resume`: work from the shell, with scripted agents."""
 
+import json
 import os
 import pty
 import re
@@ -278,10 +279,14 @@ def test_the_prompt_of_a_run_is_the_one_of_its_dry_run(here, run):
 
 
 @pytest.mark.parametrize("left", [None, b"", b"\0" * 900, b'{"run": "eng'])
-def test_a_receipt_that_a_power_cut_took_is_read_from_the_steps(here, run, left):
+def test_a_receipt_that_an_earlier_version_kept_in_the_steps_is_read(here, run, left):
+    """It stood in both, and a power cut could take the file."""
     id = run("run", "--agent", "qa", "First", "--json").json["run"]
     before = run("receipt", id).out
     path = here / "runs" / id / "receipt.json"
+    first, *others = (here / "runs" / id / "steps.jsonl").read_text().splitlines(keepends=True)
+    first = json.dumps(json.loads(first) | {"receipt": path.read_text()}) + "\n"
+    (here / "runs" / id / "steps.jsonl").write_text("".join([first, *others]))
     path.unlink()
     if left is not None:
         path.write_bytes(left)
