@@ -5,6 +5,7 @@ for the fast tests.
 
 import asyncio
 import re
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -64,12 +65,15 @@ def step(engine, request):
 
 
 @pytest.fixture
-def memory(tmp_path):
-    """A workspace with an agent: its root, and what the agent's environment has."""
-    root = str(tmp_path / "memory")
-    with synapse.init(root) as memory:
-        memory.register(Agent("eng-a", read=("api/*",), write=("api/*",)))
-    return root, {"SYNAPSE_ROOT": root, "SYNAPSE_AGENT": "eng-a"}
+def memory():
+    """A workspace with an agent: its root, and what the agent's environment has. It lies outside
+    of /dev/shm, where tests have their folders: the sandbox of Codex has a /dev of its own.
+    """
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        root = f"{folder}/memory"
+        with synapse.init(root) as memory:
+            memory.register(Agent("eng-a", read=("api/*",), write=("api/*",)))
+        yield root, {"SYNAPSE_ROOT": root, "SYNAPSE_AGENT": "eng-a"}
 
 
 def entries(root):
