@@ -1,5 +1,5 @@
 """The steps in a chat of Gemini CLI: `~/.gemini/tmp/PROJECT/chats/*.jsonl`, and a folder for its
-sub-agents. Called by `sources`.
+sub-agents; older versions write one object of JSON. Called by `sources`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def steps(rows: Iterable[Mapping[str, Any]], name: str) -> Iterator[Step]:
     """Yield the steps of a chat in order. A reply comes again when its calls are done."""
     session, cwd, agent, at = name, "", "", 0
     called, done = set[str](), set[str]()
-    for row in rows:
+    for row in _each(rows):
         at = max(at, moment(row.get("timestamp") or row.get("startTime")))
 
         def step(kind: str, **fields: Any) -> Step:
@@ -45,6 +45,14 @@ def steps(rows: Iterable[Mapping[str, Any]], name: str) -> Iterator[Step]:
             for call in row.get("toolCalls") or ():
                 yield from _call(mapping(call), step("call"), called, done)
     yield Step("end", at, session, cwd, agent)
+
+
+def _each(rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Yield the rows, and behind the head of an older chat its messages."""
+    for row in rows:
+        yield row
+        messages = row.get("messages")
+        yield from map(mapping, messages if isinstance(messages, list) else ())
 
 
 def _call(call: Mapping[str, Any], step: Step, called: set[str], done: set[str]) -> Iterator[Step]:

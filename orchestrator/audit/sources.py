@@ -104,7 +104,7 @@ def _dated(found: Iterable[Step], changed: int) -> Iterator[Step]:
 
 def _rows(file: File, count: Counter[str]) -> Any:
     """Yield the objects of a file. Several may stand in one line, and the last be cut off."""
-    if file.path.endswith(".json"):
+    if file.path.endswith(".json") or _is_document(file.path):
         yield from _document(file, count)
         return
     try:
@@ -138,6 +138,15 @@ def _pieces(text: str, count: Counter[str]) -> Iterator[dict[str, Any]]:
         if isinstance(value, dict):
             yield value
         position += len(text[position:]) - len(text[position:].lstrip())
+
+
+def _is_document(path: str) -> bool:
+    """Tell whether a file is one object over many lines, whatever its name says."""
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as opened:
+            return opened.read(2) in (b"{\n", b"{\r", b"[\n", b"[\r")
+    except OSError:
+        return False
 
 
 def _document(file: File, count: Counter[str]) -> Iterator[dict[str, Any]]:

@@ -177,9 +177,9 @@ def _remarks(result: Audit) -> Iterator[str]:
         yield f"{unused.unused:,} of {unused.judged:,} results of sub-agents: used nowhere ({cost})"
     if waits.blockers or waits.questions:
         yield (
-            f"{waits.blockers:,} blockers and {waits.questions:,} questions waited for a person:"
+            f"{waits.blockers:,} blockers, {waits.questions:,} questions: waited"
             f" {format_duration(waits.middle)} in the middle,"
-            f" {format_duration(waits.longest)} at most, {waits.unanswered:,} without an answer"
+            f" {format_duration(waits.longest)} at most; {waits.unanswered:,} open"
         )
     if (policy := result.policy) is not None:
         yield (

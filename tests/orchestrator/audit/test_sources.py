@@ -95,6 +95,28 @@ def test_calls_of_codex_are_named_as_its_hooks_name_them(tmp_path):
     assert (row.kind, row.same, row.all.calls, row.edited.calls) == ("read", True, 1, 1)
 
 
+def test_a_chat_of_gemini_that_is_one_object(tmp_path):
+    call = {"id": "c", "name": "read_file", "args": {"file_path": "a.py"}, "status": "success"}
+    given = [{"functionResponse": {"response": {"output": FILE}}}]
+    tokens = {"input": 1_000, "output": 9, "cached": 800, "thoughts": 1, "tool": 0}
+    reply = {"type": "gemini", "content": "", "model": "gemini-2.5-flash", "tokens": tokens}
+    messages = [
+        {"id": "1", "type": "user", "content": "Look"},
+        reply | {"id": "2", "toolCalls": [call | {"result": given}]},
+        reply | {"id": "3", "toolCalls": [call | {"id": "d", "result": given}]},
+        reply | {"id": "4", "content": "so"},
+    ]
+    messages = [each | {"timestamp": "2026-01-05T10:00:00Z"} for each in messages]
+    chat = {"sessionId": "s", "projectHash": "f00", "messages": messages}
+    for name in ("session-1.json", "session-2.jsonl"):
+        (tmp_path / name).write_text(json.dumps(chat, indent=2))
+        conversations, count = read(tmp_path / name)
+        audit = figures(conversations, count, 0, 0)
+        assert audit.paid[:5] == (3, 600, 2_400, 0, 30)
+        (row,) = audit.repeats
+        assert (row.kind, row.same, row.all[:2]) == ("read", True, (1, 100))
+
+
 def test_a_session_of_openclaw_that_is_kept_in_a_file(tmp_path):
     cost = {"input": 0.1, "output": 0.1, "cacheRead": 0.1, "cacheWrite": 0.2, "total": 0.5}
     usage = {"input": 100, "output": 20, "cacheRead": 800, "cacheWrite": 50, "cost": cost}
