@@ -11,6 +11,7 @@ from synapse import errors
 from synapse.errors import SynapseError
 from synapse.system.quoting import inline
 from synapse.system.typed import Any
+from synapse.wire import API
 
 # Classes that only a server has, as what of the library they are.
 _OF_SERVER: dict[str, type[SynapseError]] = {
@@ -48,6 +49,19 @@ def error_of(status: int, document: object, server: str) -> SynapseError:
     return kind(
         str(document.get("detail") or ""),
         **{str(name): value for name, value in details.items() if name not in _TAKEN},
+    )
+
+
+def other_version(server: str, api: str) -> SynapseError | None:
+    """Return the error that a server's version asks for; None where it is one that is known here,
+    or a later one that has only more.
+    """
+    if not api or api.partition(".")[0] == API.partition(".")[0]:
+        return None
+    return errors.StoreError(
+        f"{server} speaks version {inline(api)[:20]} of the memory's HTTP, and this software"
+        f" {API}: the older of the two has to be updated",
+        api=inline(api)[:20],
     )
 
 

@@ -152,6 +152,9 @@ class Transport:
                 return self._unreached(request, None)
             document = None
         self._reached = True
+        api = response.headers.get("synapse-api", "")
+        if (other := problems.other_version(self.address, api)) is not None:
+            return _Fault(other)
         if response.is_success:
             return document
         return self._refused(request, response, document)

@@ -33,6 +33,7 @@ from synapse.server.routes import agents, blockers, briefings, entries, health, 
 from synapse.server.routes.acts import router_of
 from synapse.server.stream import routes as stream
 from synapse.server.stream.hub import Hub
+from synapse.server.versions import Versioned
 from synapse.system.extras import added
 from synapse.system.listening import LOOPBACK
 from synapse.trust.bearer import TokenFile
@@ -99,6 +100,7 @@ def build(serving: Serving, extensions: Iterable[Extension] | None = None) -> Fa
     app.add_middleware(Limited, limits=serving.limits, refused=measures.limited.inc)
     app.add_middleware(Origins, names=serving.names)
     app.add_middleware(Measured, measures=measures)
+    app.add_middleware(Versioned)
     for router in NOUNS:
         app.include_router(
             router, prefix="/v1", dependencies=[Authenticated], responses=problems.responses(401)

@@ -2,6 +2,7 @@
 
 import traceback
 
+import httpx2
 import pytest
 
 import synapse
@@ -18,6 +19,7 @@ from synapse.errors import (
 )
 from synapse.server import problems
 from synapse.testing import together
+from synapse.wire import API
 
 SECRET = "syn_tok_of-nobody-else"
 BUSY = problems.document(StoreBusy("locked", pid=7))
@@ -94,6 +96,28 @@ def test_a_problem_is_an_error(scripted, status, name, kind):
 def test_what_is_no_problem_tells_its_status(scripted, body):
     with pytest.raises(NotFound, match="404"):
         asked(scripted((404, body, {})))
+
+
+# -- versions --------------------------------------------------------------------------
+
+
+def test_a_server_says_its_version_with_each_answer(site):
+    for path in ("/v1/unread", "/v2/unread", "/health", "/v1/none"):
+        answer = httpx2.get(site.address + path)
+        assert answer.headers["synapse-api"] == API, path
+
+
+@pytest.mark.parametrize("api", ["", "1", "1.0", "1.9", "1.0-later"])
+def test_a_server_of_a_later_minor_version_is_read(scripted, api):
+    assert asked(scripted((200, {"unread": 3, "later": [1]}, {"synapse-api": api}))) == 3
+
+
+@pytest.mark.parametrize("status", [200, 404, 410])
+def test_a_server_of_another_major_version_is_refused_with_what_to_do(scripted, status):
+    server = scripted((status, {"unread": 3}, {"synapse-api": "2.1"}))
+    with pytest.raises(StoreError, match=r"speaks version 2\.1 .* updated"):
+        asked(server)
+    assert len(server.heard) == 1
 
 
 # -- again, and never twice ------------------------------------------------------------
