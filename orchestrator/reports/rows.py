@@ -136,11 +136,11 @@ def _run_row(source: Source, run: Fields, now: int) -> RunRow:
     return RunRow(run, run.get("turns", 0), Usage(**usage), run.get("cost"), unanswered, duration)
 
 
-def find_runs(source: Source, **fields: Any) -> list[dict[str, Any]]:
-    """Return the runs with these fields, newest first."""
+def find_runs(source: Source, **asked: Any) -> list[dict[str, Any]]:
+    """Return the runs of which all of this is so (see `Snapshot.runs`), newest first."""
     source.store.refresh()
     with source.store.snapshot() as snap:
-        return snap.runs(**fields)
+        return snap.runs(**asked)
 
 
 def find_run(source: Source, name: str) -> Fields:
@@ -152,16 +152,15 @@ def find_run(source: Source, name: str) -> Fields:
         record = snap.run(name)
         if record is not None:
             return record
-        matches = [run for run in snap.runs() if name and str(run["run"]).startswith(name)]
+        matches = snap.runs(prefix=name, limit=5) if name else []
+        count = snap.count_runs(prefix=name) if matches else 0
+        running = snap.runs(prefix=name, state="running", agent=name, limit=2) if count > 1 else []
     if not matches:
         raise NotFound(f"there is no run {name}; `orchestrator ps --all` lists them", id=name)
-    if len(matches) > 1:
-        running = [run for run in matches if run["state"] == "running" and run["agent"] == name]
-        if len(running) == 1:
-            return running[0]
-        several = ", ".join(str(run["run"]) for run in matches[:5])
-        raise Conflict(f"{len(matches)} runs begin with {name}: {several}", id=name)
-    return matches[0]
+    if count > 1 and len(running) != 1:
+        several = ", ".join(str(run["run"]) for run in matches)
+        raise Conflict(f"{count} runs begin with {name}: {several}", id=name)
+    return (running or matches)[0]
 
 
 def by_parent(runs: Iterable[Fields]) -> dict[str | None, list[Fields]]:

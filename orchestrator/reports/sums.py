@@ -14,6 +14,7 @@ from orchestrator.runs.files.ledger import Overhead, Unanswered
 
 BY = ("department", "agent", "project", "role", "model")
 DAY = "day"
+NONE = "-"  # the group of runs without one
 FAILED = ("failed", "timeout", "stopped", "refused")
 
 
@@ -52,8 +53,11 @@ class Sums(NamedTuple):
 
 def sums(source: Source, by: str, since: int = 0) -> Sums:
     """Return what the runs since then took, by one of BY or by the day that they began."""
-    runs = [run for run in find_runs(source) if run["at"] >= since]
-    rows = run_rows(source, runs)
+    return sums_of(source, by, since, run_rows(source, find_runs(source, since=since or None)))
+
+
+def sums_of(source: Source, by: str, since: int, rows: list[RunRow]) -> Sums:
+    """Return what these runs took, which are those since then."""
     groups: dict[str, list[RunRow]] = {}
     for row in rows:
         groups.setdefault(group_of(source, by, row), []).append(row)
@@ -65,16 +69,29 @@ def sums(source: Source, by: str, since: int = 0) -> Sums:
         for name in sorted({*groups, *(reported or ())})
     ]
     total = _sum(source, "in all", rows, sum(count for *_, count in blockers))
-    return Sums(by, found, total, notices(runs))
+    return Sums(by, found, total, notices(row.fields for row in rows))
 
 
 def group_of(source: Source, by: str, row: RunRow) -> str:
     """Return the group that a run is counted in."""
     if by != DAY:
-        return str(row.fields.get(by) or "-")
-    from orchestrator.spend.limits import day_of, policy
+        return str(row.fields.get(by) or NONE)
+    from orchestrator.spend.limits import day_of
 
-    return day_of(row.fields["at"], policy(dict(source.store.settings.other)).zone)
+    return day_of(row.fields["at"], _zone(source))
+
+
+def span_of_day(source: Source, day: str) -> tuple[int, int]:
+    """Return when a day began, and when the next one does."""
+    from orchestrator.spend.limits import span_of
+
+    return span_of(day, _zone(source))
+
+
+def _zone(source: Source) -> str:
+    from orchestrator.spend.limits import policy
+
+    return policy(dict(source.store.settings.other)).zone
 
 
 def _sum(source: Source, name: str, rows: list[RunRow], blockers: int | None) -> Sum:

@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from orchestrator.reports.rows import (
-    Fields,
-    RunRow,
-    Source,
-    by_parent,
-    find_run,
-    find_runs,
-    run_rows,
-)
+from orchestrator.reports.rows import Fields, RunRow, Source, by_parent, find_run, run_rows
 
 Children = Mapping[str | None, Sequence[Fields]]
 
@@ -54,35 +46,14 @@ class Node(NamedTuple):
             yield from child.walk(depth + 1)
 
 
-def _children_of(source: Source, run: str | None = None, limit: int | None = None) -> Children:
-    """Return the runs below one, or the newest trees; by parent."""
-    if run:
-        top = find_run(source, run)
-        children = by_parent(find_runs(source, root=top["root"]))
-        tree: dict[str | None, list[Fields]] = {None: [top]}
-        pending = [str(top["run"])]
-        while pending:
-            id = pending.pop()
-            tree[id] = children.get(id, [])
-            pending += [str(child["run"]) for child in tree[id]]
-        return tree
-    children = by_parent(find_runs(source))
-    if limit:
-        children[None] = children.get(None, [])[-limit:]
-    return children
-
-
 def trees(source: Source, run: str | None = None, limit: int | None = None) -> list[Node]:
-    """Return the trees of these runs, oldest first."""
-    children = _children_of(source, run, limit)
-    tops = [str(top["run"]) for top in children.get(None, ())]
-    nodes, pending = [], [*children.get(None, ())]
-    while pending:
-        fields = pending.pop()
-        nodes.append(fields)
-        pending += children.get(str(fields["run"]), ())
-    rows = {row.id: row for row in run_rows(source, nodes)}
-    return [_node(top, rows, children) for top in tops]
+    """Return the tree below a run, or the newest trees; oldest first."""
+    top = find_run(source, run) if run else None
+    source.store.refresh()
+    with source.store.snapshot() as snap:
+        runs = snap.below([str(top["run"])]) if top else snap.trees(limit or None)
+    children, rows = by_parent(runs), {row.id: row for row in run_rows(source, runs)}
+    return [_node(str(fields["run"]), rows, children) for fields in children.get(None, ())]
 
 
 def _node(id: str, rows: Mapping[str, RunRow], children: Children) -> Node:

@@ -2,48 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from functools import cache
 
 from orchestrator.reports.rows import Fields, Source
 from orchestrator.runs.files import steps
 from orchestrator.runs.files.folder import STEPS
 from orchestrator.runs.files.trim import trimmed_on
 
+SINCE = "7d"  # where nobody says since when
 
-def unread_runs(source: Source, records: list[dict[str, object]]) -> list[Fields]:
-    """Return the runs whose result cost at least one turn, and that nobody read.
 
-    Such a run has ended, and its parent too. The parent was not given its result; and nobody, the
-    operator included, was given the entry that it left. A coding client gives its main
-    conversation the results of sub-agents itself, so these are left out. So are runs that were
-    played, for they have no result, and those whose parent was trimmed: nobody knows any more what
-    it read.
+def unread_runs(source: Source, since: int, project: str | None = None) -> list[Fields]:
+    """Return the runs that ended since then, whose result cost at least one turn, and that nobody
+    read; newest first.
+
+    Their parents have ended, too. The parent was not given the result; and nobody, the operator
+    included, was given the entry that it left. A coding client gives its main conversation the
+    results of sub-agents itself, so these are left out. So are runs that were played, for they have
+    no result, and those whose parent was trimmed: nobody knows any more what it read.
     """
-    by_id = {str(run["run"]): run for run in records}
-    candidates = []
-    for run in records:
-        parent = by_id.get(str(run.get("parent")), {})
-        has_ended = run["state"] == "ended" and parent.get("state") == "ended"
-        outside = run.get("attached") or run.get("played")
-        if has_ended and run.get("turns") and not outside:
-            candidates.append(run)
-    if not candidates:
-        return []
-    delivered = _delivered(source, by_id)
+    source.store.refresh()
     with source.store.snapshot() as snap:
-        return [
+
+        @cache
+        def has_ended(run: str) -> bool:
+            return (snap.run(run) or {}).get("state") == "ended"
+
+        candidates = [
             run
-            for run in candidates
-            if not {run["run"], run.get("entry")} & delivered
-            and not snap.deliveries(entry=str(run.get("entry")))
-            and not trimmed_on(source.folder(str(run["parent"])))
+            for run in snap.runs(state="ended", ended_since=since, project=project)
+            if run.get("turns")
+            and not run.get("attached")
+            and not run.get("played")
+            and has_ended(str(run.get("parent")))
+            and not snap.deliveries(entry=str(run.get("entry")), limit=1)
         ]
 
+    @cache
+    def texts(parent: str) -> frozenset[object]:
+        """Return the runs and the entries whose text the parent was given."""
+        lines = steps.read_known(source.folder(parent).lines(STEPS))
+        return frozenset(
+            name for step in lines for key in ("read", "ids") for name in step.fields.get(key, ())
+        )
 
-def _delivered(source: Source, ids: Iterable[str]) -> set[object]:
-    """Return what these runs were given: results by their runs, entries in prompts and wakes."""
-    delivered: set[object] = set()
-    for id in ids:
-        for step in steps.read_known(source.folder(id).lines(STEPS)):
-            delivered.update(step.fields.get("read", ()), step.fields.get("ids", ()))
-    return delivered
+    return [
+        run
+        for run in candidates
+        if texts(str(run["parent"])).isdisjoint((run["run"], run.get("entry")))
+        and not trimmed_on(source.folder(str(run["parent"])))
+    ]

@@ -11,8 +11,8 @@ from markupsafe import Markup
 
 from orchestrator.reports.limits import limited
 from orchestrator.reports.rows import Source, find_runs, run_rows
-from orchestrator.reports.sums import spared, sums
-from orchestrator.spend.limits import day_of, policy
+from orchestrator.reports.sums import spared, sums_of
+from orchestrator.spend.limits import day_of, policy, span_of
 from orchestrator.waiting.inbox import inbox
 from synapse.server.callers import gate_of
 from synapse.server.pages.frame import frame_of, visitor_of
@@ -48,8 +48,8 @@ def spending(request: Request) -> Markup | None:
         return None
     spend, today = limited(source), _today(source)
     rules = spend.day.limits
-    runs = [run for run in find_runs(source) if run["at"] >= today]
-    most = max(runs, key=lambda run: spared(source, run), default=None)
+    rows = run_rows(source, find_runs(source, since=today))
+    most = max((row.fields for row in rows), key=lambda run: spared(source, run), default=None)
     return frame_of(request).markup(
         "runs/card_spending.html",
         day=spend.day,
@@ -63,7 +63,7 @@ def spending(request: Request) -> Markup | None:
             )
             if bound
         ],
-        total=sums(source, "agent", today).all,
+        total=sums_of(source, "agent", today, rows).all,
         most=most,
         date=spend.day.scope.partition(":")[2],
     )
@@ -72,11 +72,7 @@ def spending(request: Request) -> Markup | None:
 def _today(source: Source) -> int:
     """Return when the day of the workspace began."""
     zone = policy(dict(source.store.settings.other)).zone
-    from datetime import datetime
-    from zoneinfo import ZoneInfo
-
-    day = datetime.fromisoformat(day_of(source.now(), zone))
-    return int(day.replace(tzinfo=ZoneInfo(zone)).timestamp()) * 1_000_000
+    return span_of(day_of(source.now(), zone), zone)[0]
 
 
 def waiting(request: Request) -> Markup | None:

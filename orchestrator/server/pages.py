@@ -17,10 +17,10 @@ from orchestrator.engines.choice import NotNamed
 from orchestrator.reports.changes import changes
 from orchestrator.reports.details import detail, receipt_json
 from orchestrator.reports.lanes import busiest, lanes
-from orchestrator.reports.rows import Fields, Source, find_run, find_runs, run_rows
-from orchestrator.reports.sums import BY, DAY, FAILED, group_of, sums
+from orchestrator.reports.rows import Fields, RunRow, Source, find_run, find_runs, run_rows
+from orchestrator.reports.sums import BY, DAY, FAILED, NONE, span_of_day, sums_of
 from orchestrator.reports.trees import Node, trees
-from orchestrator.reports.unread import unread_runs
+from orchestrator.reports.unread import SINCE, unread_runs
 from orchestrator.reports.wakes import find_wakes
 from orchestrator.server import cards
 from orchestrator.server.drawing import draw
@@ -35,10 +35,11 @@ from synapse.model.dates import since as parse_since
 from synapse.server.callers import Operator, gate_of
 from synapse.server.pages.frame import Card, Link, add_links, frame_of
 from synapse.server.pages.route import form, pages
+from synapse.system.json import dumps
 
 router = pages()
 HERE = Path(__file__).parent
-TREES, LANES, STEPS, WAKES = 25, 60, 400, 300
+TREES, ROWS, LANES, STEPS, WAKES = 25, 200, 60, 400, 300
 LINKS = (
     Link("/runs", "Runs", "r", 52, "Work", operator=True, own_tab="Trees"),
     Link("/lanes", "Lanes", "l", 53, operator=True, tab_of="/runs"),
@@ -49,6 +50,7 @@ LINKS = (
 STATES = {"failed": FAILED, "running": ("running", "closed", "orphaned")}
 FILTERED = ("state", "agent", "project", "department", "model", "role", DAY)
 Text = Annotated[str, Query(max_length=200)]
+Before = Annotated[int | None, Query(ge=0, le=2**53)]
 Form = Annotated[dict[str, str], Depends(form)]
 
 
@@ -66,13 +68,14 @@ def install(app: FastAPI) -> None:
 
 
 @router.get("/runs")
-def runs(request: Request, asked: Asked, since: Text = "") -> Response:
+def runs(request: Request, asked: Asked, since: Text = "", before: Before = None) -> Response:
     """Show the newest trees; with filters the runs that they let through."""
     filters = {
         name: value for name in FILTERED if (value := request.query_params.get(name, "")[:200])
     }
+    older = None
     if filters or since:
-        rows = run_rows(asked, _filtered(asked, filters, since))
+        rows, older = _filtered(asked, filters, since, before)
         nodes = [(0, _alone(row)) for row in rows]
         more = False
     else:
@@ -84,26 +87,39 @@ def runs(request: Request, asked: Asked, since: Text = "") -> Response:
         "runs/list.html",
         nodes=nodes,
         more=more,
+        older=older,
         wanted={**filters, **({"since": since} if since else {})},
     )
 
 
-def _filtered(asked: Source, wanted: dict[str, str], since: str) -> list[Fields]:
-    """Return the runs since then with these fields; a state may stand for several."""
-    floor = parse_since(since or None, asked.now()) or 0
-    groups = [(name, value) for name, value in wanted.items() if name != "state"]
-    state = wanted.get("state")
-    states = STATES.get(state, (state,)) if state else None
-    rows = run_rows(asked, [run for run in find_runs(asked) if run["at"] >= floor])
-    return [
-        row.fields
-        for row in rows
-        if (states is None or row.state in states)
-        and all(group_of(asked, name, row) == value for name, value in groups)
-    ]
+def _filtered(
+    asked: Source, wanted: dict[str, str], since: str, before: int | None
+) -> tuple[list[RunRow], int | None]:
+    """Return the newest runs since then with these fields, before a place in the log, and where
+    older ones go on.
+    """
+    fields: dict[str, Any] = {name: wanted.get(name) for name in (*BY, DAY, "state")}
+    fields["since"] = parse_since(since or None, asked.now())
+    if fields["project"] == NONE:
+        fields |= {"project": None, "no_project": True}
+    if (day := fields.pop(DAY)) is not None:
+        try:
+            began, fields["until"] = span_of_day(asked, day)
+        except ValueError:
+            return [], None
+        fields["since"] = max(began, fields["since"] or 0)
+    states = STATES.get(str(fields["state"]), (fields["state"],))
+    if fields["state"] in STATES["running"]:
+        fields["state"] = "running"
+    elif fields["state"] not in (None, "waiting"):
+        fields |= {"state": "ended", "statuses": dumps(states)}
+    newest = find_runs(asked, **fields, before=before, limit=ROWS + 1)
+    rows = run_rows(asked, newest[:ROWS])
+    older = newest[ROWS - 1]["seq"] if len(newest) > ROWS else None
+    return [row for row in rows if states == (None,) or row.state in states], older
 
 
-def _alone(row: Any) -> Node:
+def _alone(row: RunRow) -> Node:
     return Node(row, (), 1, row.turns, row.tokens, row.usage.estimated, row.cost, row.took)
 
 
@@ -209,12 +225,13 @@ def timeline(request: Request, asked: Asked, run: Text = "") -> Response:
 
 
 @router.get("/costs")
-def costs(request: Request, asked: Asked, by: Text = DAY, since: Text = "") -> Response:
-    """Show what runs took, by day or by another of their fields."""
+def costs(request: Request, asked: Asked, by: Text = DAY, since: Text = "30d") -> Response:
+    """Show what runs took, by day or by another of their fields; since always where it is empty."""
     by = by if by in (*BY, DAY) else DAY
     floor = parse_since(since or None, asked.now()) or 0
-    result = sums(asked, by, floor)
-    days = result if by == DAY else sums(asked, DAY, floor)
+    rows = run_rows(asked, find_runs(asked, since=floor))
+    result = sums_of(asked, by, floor, rows)
+    days = result if by == DAY else sums_of(asked, DAY, floor, rows)
     points = [
         [parse_since(day.name, asked.now()) or 0, day.cost or 0.0, day.tokens]
         for day in days.groups
@@ -238,14 +255,16 @@ def costs(request: Request, asked: Asked, by: Text = DAY, since: Text = "") -> R
 
 
 @router.get("/unread-results")
-def results(request: Request, asked: Asked) -> Response:
+def results(request: Request, asked: Asked, since: Text = SINCE) -> Response:
     """Show results that cost turns and that nobody read."""
-    rows = run_rows(asked, unread_runs(asked, find_runs(asked)))
+    floor = parse_since(since or SINCE, asked.now()) or 0
+    rows = run_rows(asked, unread_runs(asked, floor))
     costs = [row.cost for row in rows if row.cost is not None]
     return frame_of(request).answer(
         request,
         "runs/results.html",
         rows=rows,
+        since=since or SINCE,
         tokens=sum(row.tokens for row in rows),
         cost=sum(costs) if costs else None,
     )

@@ -14,7 +14,7 @@ from orchestrator.reports.limits import Limited, limited
 from orchestrator.reports.rows import find_run, find_runs, run_rows
 from orchestrator.reports.sums import Sums, sums
 from orchestrator.reports.trees import trees
-from orchestrator.reports.unread import unread_runs
+from orchestrator.reports.unread import SINCE, unread_runs
 from orchestrator.reports.wakes import find_wakes
 from orchestrator.server import forms
 from orchestrator.server.source import REASON, Asked, stop
@@ -48,18 +48,20 @@ def runs(
     limit: Limit = 50,
 ) -> Response:
     """Return the runs, newest first."""
-    floor = parse_since(moment(since), asked.now()) or 0
-    found = [
-        run
-        for run in find_runs(
-            asked, state=state, agent=agent, project=project, root=root, parent=parent
-        )
-        if run["at"] >= floor
-        and department in (None, run.get("department") or "-")
-        and model in (None, run.get("model") or "-")
-    ]
-    rows = run_rows(asked, found[: limit or None])
-    form = {"runs": [row.json() for row in rows], "matched": len(found)}
+    wanted = {
+        "state": state,
+        "agent": agent,
+        "project": project,
+        "root": root,
+        "parent": parent,
+        "department": department,
+        "model": model,
+        "since": parse_since(moment(since), asked.now()),
+    }
+    rows = run_rows(asked, find_runs(asked, **wanted, limit=limit or None))
+    with asked.store.snapshot() as snap:
+        matched = snap.count_runs(**wanted)
+    form = {"runs": [row.json() for row in rows], "matched": matched}
     return conditional(request, form)
 
 
@@ -114,10 +116,10 @@ def stats(request: Request, asked: Asked, by: By = "department", since: Time = N
 
 
 @router.get("/debts", response_model=forms.Debts)
-def debts(request: Request, asked: Asked, project: Filter = None) -> Response:
-    """Return results that cost turns and that nobody read."""
-    unread = unread_runs(asked, find_runs(asked, project=project))
-    rows = run_rows(asked, unread)
+def debts(request: Request, asked: Asked, project: Filter = None, since: Time = SINCE) -> Response:
+    """Return results that cost turns and that nobody read, of runs that ended since then."""
+    floor = parse_since(moment(since), asked.now()) or 0
+    rows = run_rows(asked, unread_runs(asked, floor, project))
     costs = [row.cost for row in rows if row.cost is not None]
     form = {
         "debts": [row.json() for row in rows],

@@ -152,6 +152,18 @@ def scopes(
     return tuple(result)
 
 
+def span_of(day: str, zone: str = "UTC") -> tuple[int, int]:
+    """Return when a day where the workspace is began, and when the next one does."""
+    from datetime import datetime, timedelta
+    from zoneinfo import ZoneInfo
+
+    first = datetime.fromisoformat(day)
+    began, ended = (
+        (first + timedelta(days=more)).replace(tzinfo=ZoneInfo(zone)) for more in (0, 1)
+    )
+    return int(began.timestamp()) * 1_000_000, int(ended.timestamp()) * 1_000_000
+
+
 def day_of(at: int, zone: str = "UTC") -> str:
     """Return the date of a time where the workspace is."""
     if zone == "UTC":

@@ -17,7 +17,7 @@ from orchestrator.waiting.questions import BLOCKERS, answer_line, questions_of, 
 from synapse.agent_memory import AgentMemory
 from synapse.errors import InvalidEntry
 from synapse.model.agents import OPERATOR
-from synapse.model.clock import seconds
+from synapse.model.clock import DAY, seconds
 from synapse.model.entry import SECOND, Entry
 from synapse.trust import decisions
 
@@ -181,9 +181,9 @@ def _trust(source: Source) -> Iterator[Item]:
 
 def _jobs(source: Source) -> Iterator[Item]:
     """Yield the jobs of the newest nights that did not come to their end."""
-    acts = source.store.acts(None, None, f"{NIGHTS}d", None)
-    if not any(act.kind == "night" for act in acts):
-        return
+    with source.store.snapshot() as snap:
+        if snap.last_maintenance() < source.now() - NIGHTS * DAY:
+            return
     from orchestrator.nightly.job import past
     from orchestrator.nightly.schedule import plan_of
 

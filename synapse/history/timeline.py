@@ -15,7 +15,7 @@ from synapse.history.sentences import page_of_acts, sentence
 from synapse.model import clock
 from synapse.model.dates import When
 from synapse.model.dates import since as parse_since
-from synapse.model.entry import Entry
+from synapse.model.entry import NEVER, Entry
 from synapse.model.kinds import KINDS, MAIL
 from synapse.model.namespace import check_glob, is_component
 from synapse.model.results import Rows
@@ -102,9 +102,8 @@ def timeline(
         for away in (False, True)
         for entry in me.read(since=since, namespace=globs, archived=away)
     }
-    floor = parse_since(since, me.store.clock())
-    moments = (*map(_written, entries.values()), *_runs(me, project, floor))
-    return _newest(moments, limit or None, before)
+    runs = _runs(me, project, parse_since(since, me.store.clock()) or 0, limit, before)
+    return _newest((*map(_written, entries.values()), *runs), limit or None, before)
 
 
 def _newest(moments: Iterable[Moment], limit: int | None, before: str | None) -> Rows[Moment]:
@@ -113,10 +112,7 @@ def _newest(moments: Iterable[Moment], limit: int | None, before: str | None) ->
     """
     found = sorted(moments, key=_key)
     if before is not None:
-        at, _, id = before.partition(".")
-        if not (at.isascii() and at.isdigit() and len(at) < 19 and id):
-            raise InvalidQuery(f"{before!r} is no `next` of an answer", before=before)
-        found = found[: bisect_left(found, (int(at), id), key=_key)]
+        found = found[: bisect_left(found, _place(before), key=_key)]
     if limit is None or limit >= len(found):
         return Rows(found)
     page = found[len(found) - limit :]
@@ -127,18 +123,26 @@ def _key(moment: Moment) -> tuple[int, str]:
     return moment.at, moment.id
 
 
-def _runs(me: AgentMemory, project: str, floor: int | None) -> Iterator[Moment]:
-    """Yield when the runs of a project began and ended. Their tasks stand in their entries."""
+def _place(before: str) -> tuple[int, str]:
+    at, _, id = before.partition(".")
+    if at.isascii() and at.isdigit() and len(at) < 19 and id:
+        return int(at), id
+    raise InvalidQuery(f"{before!r} is no `next` of an answer", before=before)
+
+
+def _runs(
+    me: AgentMemory, project: str, floor: int, limit: int, before: str | None
+) -> Iterator[Moment]:
+    """Yield when the runs of a project began and ended: the newest so many, and one that tells
+    whether there are more. Their tasks stand in their entries.
+    """
+    agent = None if sees_work(me.agent, "", project) else me.id
+    end = (NEVER, "") if before is None else _place(before)
     with me.store.snapshot() as snap:
-        runs = snap.runs(project=project)
-    if not sees_work(me.agent, "", project):
-        runs = [run for run in runs if run["agent"] == me.id]
-    for run in runs:
-        times = {"began" + (f" for {run['parent']}" if run.get("parent") else ""): run["at"]}
-        times[f"ended: {run.get('status')}"] = run.get("ended_at")
-        for event, at in times.items():
-            if at is not None and at >= (floor or 0):
-                yield Moment(at, RUN, run["run"], run["agent"], "", event)
+        times = snap.run_times(project, agent, floor, end, limit + 1 if limit else -1)
+    for run, by, parent, status, at in times:
+        began = "began" + (f" for {parent}" if parent else "")
+        yield Moment(at, RUN, run, by, "", began if status is None else f"ended: {status}")
 
 
 def _written(entry: Entry) -> Moment:

@@ -20,7 +20,7 @@ from synapse.system.typed import TYPE_CHECKING, Any, T
 if TYPE_CHECKING:
     from synapse.system.lock import Lock
 
-VERSION = "24"
+VERSION = "25"
 INDEX = ("schema.sql", "queries.sql", VERSION)
 KEPT = 500
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)

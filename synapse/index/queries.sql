@@ -1,4 +1,5 @@
--- Named statements. {nids}, {audiences}, {prios} and {within} are filled with lists of our own integers, nothing else.
+-- Named statements. {nids}, {audiences}, {prios} and {within} are filled with lists of our own integers, {conditions}
+-- with comparisons of columns to values that are bound, nothing else.
 
 -- fragment: left
 e.seq > :floor and e.seq <= :cursor and e.aid <> :me and e.kind <> 1 and {heard}
@@ -61,13 +62,6 @@ e.seq = f.hider and (e.aid = :me or e.audience = 0 and e.nid in ({nids}) or e.au
 
 -- fragment: asked
 e.nid in ({within}) and e.prio in ({prios})
-
--- fragment: asked_of_runs
-(:state is null or state = :state) and (:root is null or root = :root) and (:agent is null or agent = :agent)
-  and (:project is null or project = :project) and (:parent is null or parent = :parent)
-
--- fragment: asked_of_deliveries
-(:agent is null or agent = :agent) and (:run is null or run = :run) and (:entry is null or entry = :entry)
 
 -- fragment: weight
 coalesce((select iif(max(iif({narrow}, 0, f.until)) < :never and max({narrow}), -1, max(f.until))
@@ -555,32 +549,28 @@ on conflict do update set live = live + excluded.live
 select fields, agent, seq, at, ended_at from runs where id = :id
 
 -- name: runs
-select fields, agent, seq, at, ended_at from runs where {asked_of_runs} order by seq desc limit :limit
+select fields, agent, seq, at, ended_at from runs where {conditions} order by seq desc limit :limit
 
--- name: runs_by_state
-select fields, agent, seq, at, ended_at from runs where state = :state and {asked_of_runs} order by seq desc limit :limit
+-- name: runs_count
+select count(*) from runs where {conditions}
 
--- name: runs_by_root
-select fields, agent, seq, at, ended_at from runs where root = :root and {asked_of_runs} order by seq desc limit :limit
+-- name: tops
+select id from runs r where parent is null or not exists (select 1 from runs p where p.id = r.parent)
+order by seq desc limit :limit
 
--- name: runs_by_parent
-select fields, agent, seq, at, ended_at from runs where parent = :parent and {asked_of_runs} order by seq desc limit :limit
+-- name: runs_below
+with recursive below(id) as (
+  select value from json_each(:ids) union select r.id from below b cross join runs r on r.parent = b.id)
+select r.fields, r.agent, r.seq, r.at, r.ended_at from below b cross join runs r on r.id = b.id order by r.seq desc
+
+-- name: run_times
+select * from (
+  select id, agent, parent, null as status, at from runs where project = :project
+  union all select id, agent, parent, coalesce(status, ''), ended_at from runs where project = :project)
+where at >= :floor and (:agent is null or agent = :agent) and (at, id) < (:at, :id) order by at desc, id desc limit :limit
 
 -- name: deliveries
-select entry, agent, run, epoch, state, at from deliveries where {asked_of_deliveries}
-order by at desc, entry limit :limit
-
--- name: deliveries_by_entry
-select entry, agent, run, epoch, state, at from deliveries where entry = :entry and {asked_of_deliveries}
-order by at desc, entry limit :limit
-
--- name: deliveries_by_run
-select entry, agent, run, epoch, state, at from deliveries where run = :run and {asked_of_deliveries}
-order by at desc, entry limit :limit
-
--- name: deliveries_by_agent
-select entry, agent, run, epoch, state, at from deliveries where agent = :agent and {asked_of_deliveries}
-order by at desc, entry limit :limit
+select entry, agent, run, epoch, state, at from deliveries where {conditions} order by at desc, entry limit :limit
 
 -- name: run_edges
 select id, parent, agent, project, at, ended_at from runs order by seq
@@ -883,6 +873,9 @@ union all
 select e.seq, e.at, 'entry', w.name, t.id, t.head from entries e join authors w using(aid) join texts t using(rec)
 where e.seq > :floor and w.name = :by
 order by 1
+
+-- name: last_night
+select coalesce(max(at), 0) from acts where kind = 'night'
 
 -- name: nights
 select seq, at, by, fields from acts where kind = 'night' order by seq

@@ -130,6 +130,7 @@ end;
 
 -- Every record that is not an entry, and what it speaks of.
 create table acts(seq integer primary key, at integer not null, kind text not null, by text not null, fields text not null);
+create index acts_of_nights on acts(at) where kind = 'night';
 create index acts_of_keys on acts(seq) where kind = 'key';
 create index acts_of_reviews on acts(seq) where kind in ('review', 'undo', 'taint');
 create index acts_of_rulings on acts(seq) where kind in
@@ -153,12 +154,19 @@ create index foreign_aliases on foreign_records(alias);
 -- Runs, each as all of its records make it, and how far entries came on their way to agents.
 create table runs(
   id text primary key, seq integer not null, at integer not null, agent text not null, project text, parent text,
-  root text, state text, status text, epoch integer not null, holder text, ended_at integer, fields text not null
+  root text, state text, status text, epoch integer not null, holder text, ended_at integer, fields text not null,
+  department text as (coalesce(nullif(json_extract(fields, '$.department'), ''), '-')) stored,
+  role text as (coalesce(nullif(json_extract(fields, '$.role'), ''), '-')) stored,
+  model text as (coalesce(nullif(json_extract(fields, '$.model'), ''), '-')) stored
 ) without rowid;
 create index runs_seq on runs(seq);
 create index runs_state on runs(state, seq);
 create index runs_root on runs(root, seq);
 create index runs_parent on runs(parent, seq);
+create index runs_agent on runs(agent, seq);
+create index runs_project on runs(project, seq);
+create index runs_at on runs(at);
+create index runs_ended on runs(ended_at);
 create table deliveries(entry text, agent text, run text, epoch integer, state text, at integer not null,
   primary key(entry, agent, run, epoch, state)) without rowid;
 create index deliveries_agent on deliveries(agent, at);

@@ -21,6 +21,28 @@ from synapse.model.records import Record
 from synapse.model.results import Fate
 from synapse.system.typed import Any
 
+# What may be asked of runs and of deliveries, what leaves the fewest first. Of those of a time, the
+# order by `seq` would look at all runs, were they not said to be few.
+_OF_RUNS = {
+    "prefix": "id between :prefix and :prefix || char(1114111)",
+    "parent": "parent = :parent",
+    "root": "root = :root",
+    "state": "state = :state",
+    "ended_since": "unlikely(ended_at >= :ended_since)",
+    "since": "unlikely(at >= :since)",
+    "until": "at < :until",
+    "agent": "agent = :agent",
+    "project": "project = :project",
+    "no_project": "coalesce(project, '') = ''",
+    "before": "seq < :before",
+    "department": "department = :department",
+    "role": "role = :role",
+    "model": "model = :model",
+    "statuses": "coalesce(status, 'ended') in (select value from json_each(:statuses))",
+    "no_statuses": "coalesce(status, 'ended') not in (select value from json_each(:no_statuses))",
+}
+_OF_DELIVERIES = {"entry": "entry = :entry", "run": "run = :run", "agent": "agent = :agent"}
+
 
 class Snapshot(Pages):
     """What an index answers as of one moment. Threads may share it.
@@ -231,6 +253,11 @@ class Snapshot(Pages):
             for seq, at, kind, by, id, fields in rows
         ]
 
+    def last_maintenance(self) -> int:
+        """Return when a job of a night last said how far it is; 0 where none ran."""
+        ((at,),) = self.db.run("last_night")
+        return int(at)
+
     # -- what guards and retries go by -------------------------------------------------------------
 
     def first(self, by: str, once: str) -> int | None:
@@ -269,27 +296,35 @@ class Snapshot(Pages):
         row = self.db.run("run", {"id": id}).fetchone()
         return _run_from(row) if row else None
 
-    def runs(
-        self,
-        state: str | None = None,
-        root: str | None = None,
-        agent: str | None = None,
-        project: str | None = None,
-        limit: int | None = None,
-        parent: str | None = None,
-    ) -> list[dict[str, Any]]:
-        """Return the runs of which all of this is so, newest first."""
-        values = {
-            "state": state,
-            "root": root,
-            "agent": agent,
-            "project": project,
-            "parent": parent,
-        }
-        return [
-            _run_from(row)
-            for row in self._asked("runs", ("parent", "root", "state"), values, limit)
-        ]
+    def runs(self, limit: int | None = None, **asked: Any) -> list[dict[str, Any]]:
+        """Return the runs of which all of this is so (see `_OF_RUNS`), newest first."""
+        return [_run_from(row) for row in self._asked("runs", _of_runs(asked), asked, limit)]
+
+    def count_runs(self, **asked: Any) -> int:
+        """Return of how many runs all of this is so."""
+        ((count,),) = self._asked("runs_count", _of_runs(asked), asked, None)
+        return int(count)
+
+    def trees(self, limit: int | None = None) -> list[dict[str, Any]]:
+        """Return the runs of the newest trees, newest first."""
+        tops = self.db.run("tops", {"limit": -1 if limit is None else limit})
+        return self.below([id for (id,) in tops])
+
+    def below(self, ids: Sequence[str]) -> list[dict[str, Any]]:
+        """Return these runs and all that was spawned below them, newest first."""
+        rows = self.db.run("runs_below", {"ids": json.dumps(ids)})
+        return [_run_from(row) for row in rows]
+
+    def run_times(
+        self, project: str, agent: str | None, floor: int, before: tuple[int, str], limit: int
+    ) -> list[tuple[str, str, str | None, str | None, int]]:
+        """Return the newest times since one and before another at which runs of a project began or
+        ended: run, agent, parent, how it ended (None for a beginning), time.
+        """
+        values = {"project": project, "agent": agent, "floor": floor, "limit": limit}
+        return self.db.run(
+            "run_times", values | dict(zip(("at", "id"), before, strict=True))
+        ).fetchall()
 
     def children(self, id: str) -> list[dict[str, Any]]:
         """Return the runs that this one spawned, newest first."""
@@ -305,23 +340,32 @@ class Snapshot(Pages):
         """Return how far entries came on their way to agents, newest first: one for each state that
         each reached.
         """
-        rows = self._asked(
-            "deliveries",
-            ("entry", "run", "agent"),
-            {"agent": agent, "run": run, "entry": entry},
-            limit,
-        )
+        asked = {"agent": agent, "run": run, "entry": entry}
         return [
             dict(zip(("entry", "agent", "run", "epoch", "state", "at"), row, strict=True))
-            for row in rows
+            for row in self._asked("deliveries", _OF_DELIVERIES, asked, limit)
         ]
 
     def _asked(
-        self, name: str, narrow: Iterable[str], values: Mapping[str, Any], limit: int | None
+        self, name: str, forms: Mapping[str, str], values: Mapping[str, Any], limit: int | None
     ) -> Iterable[Any]:
-        """Return the rows of a question, through the index of the narrowest of its values."""
-        by = next((f"{name}_by_{column}" for column in narrow if values[column] is not None), name)
-        return self.db.run(by, {**values, "limit": -1 if limit is None else limit})
+        """Return the rows of a question, through the index of the first of its conditions: a plus
+        takes its index from a column.
+        """
+        given = {name: value for name, value in values.items() if value is not None}
+        order = list(forms)
+        conditions = " and +".join(forms[name] for name in sorted(given, key=order.index))
+        given["limit"] = -1 if limit is None else limit
+        return self.db.run(name, given, conditions=conditions or "true")
+
+
+def _of_runs(asked: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return the conditions in their order: nearly all runs have ended."""
+    if asked.get("state") != "ended":
+        return _OF_RUNS
+    return {name: form for name, form in _OF_RUNS.items() if name != "state"} | {
+        "state": _OF_RUNS["state"]
+    }
 
 
 def _run_from(row: tuple[str, str, int, int, int | None]) -> dict[str, Any]:

@@ -147,7 +147,7 @@ UNGATED = {
     "embeddable_count": NUMBER,
     **dict.fromkeys(
         (
-            "any_taint is_tainted floor_of version keys swept next_change act_at hidden shown"
+            "any_taint is_tainted floor_of last_night version keys swept next_change act_at hidden shown"
             " seen_between lane_counts last_active written_lately"
         ).split(),
         NUMBER,
@@ -158,9 +158,8 @@ UNGATED = {
         "places of entries: of those that pass `search_rows`, and of no others, anything is said",
     ),
     **dict.fromkeys(
-        "tainted_by by_author exposed shown_to run_edges blockers run runs runs_by_state runs_by_root runs_by_parent deliveries"
-        " deliveries_by_entry deliveries_by_run"
-        " deliveries_by_agent".split(),
+        "tainted_by by_author exposed shown_to run_edges blockers run runs runs_count tops runs_below"
+        " run_times deliveries".split(),
         "runs, counts and ids, for whoever runs the team; no text of an entry",
     ),
     "ids_alike": "ids; whoever asks is asked of each whether it sees it",

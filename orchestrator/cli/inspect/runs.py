@@ -25,6 +25,7 @@ from synapse.cli.frame.options import Options
 from synapse.cli.frame.parse import number as whole
 from synapse.cli.frame.show import WIDTH, columns, first, one_line, short
 from synapse.model.entry import SECOND
+from synapse.system.json import dumps
 
 HEADERS = ("run", "state", "turns", "own tokens", "own cost", "time", "task")
 NUMBERS = HEADERS[2:6]
@@ -88,9 +89,16 @@ def _undone(call: Call) -> list[dict[str, Any]]:
     """Return the newest runs that ended in the last day, and otherwise than done."""
     since = call.memory.store.clock() - RECENT
     source = source_of(call)
-    ended = find_runs(source, state="ended", agent=call.args.agent, project=call.args.project)
-    recent = [run for run in ended if run.get("ended_at", 0) >= since]
-    return [run for run in recent if run.get("status") not in ENDED_WELL][:NEWEST]
+    args = call.args
+    return find_runs(
+        source,
+        state="ended",
+        ended_since=since,
+        agent=args.agent,
+        project=args.project,
+        no_statuses=dumps(ENDED_WELL),
+        limit=NEWEST,
+    )
 
 
 def format_runs(rows: list[RunRow], *, everything: bool) -> str:
