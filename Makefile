@@ -9,7 +9,7 @@ PIP := $(PY) -m pip --disable-pip-version-check -qq
 SHELL := bash
 UV ?= uv
 WORKERS ?= 4
-EXTRAS := $(addprefix --extra ,team server mcp crypto postgres semantic)
+EXTRAS := $(addprefix --extra ,team server mcp a2a crypto postgres semantic)
 
 .PHONY: help setup run suite pictures check test test-matrix docs bench soak reached lock release wheel clean
 

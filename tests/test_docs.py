@@ -30,7 +30,8 @@ from tests.pages import (
 LANGUAGES = {"nginx", "bash", "python", "text", "yaml", "markdown"}
 FRAMEWORKS = ("langchain", "openai-agents", "pydantic-ai")
 LOOPBACK = {
-    DOCS / f"how-to/{name}.md" for name in ("events", "remote", "server", "testing", "webhooks")
+    DOCS / f"how-to/{name}.md"
+    for name in ("a2a", "events", "remote", "server", "testing", "webhooks")
 }  # pages that start a server
 # Those of frameworks, each with an environment of its own: tests/synapse/adapters runs them.
 APART = {DOCS / f"how-to/{name}.md" for name in FRAMEWORKS}

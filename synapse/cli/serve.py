@@ -46,6 +46,12 @@ def serve_options(parser: Options) -> None:
         help="proxies that say who calls, in X-Forwarded-For; of others it is not believed",
     )
     add(
+        "--push-hosts",
+        action="append",
+        metavar="HOST,...",
+        help="hosts that A2A notifications may go to beside public ones",
+    )
+    add(
         "--trust-local",
         action="store_true",
         help="who has no token is the operator, or the agent that it names; for this machine alone",
@@ -101,6 +107,7 @@ def dashboard(call: Call) -> None:
 
 def serving_of(call: Call, memory: Memory, host: str) -> Serving:
     """Return what is served, and to whom, as the options say."""
+    from synapse.server.a2a.allowed import Push
     from synapse.server.application import Serving
     from synapse.system import listening
     from synapse.trust.bearer import TokenFile
@@ -111,6 +118,7 @@ def serving_of(call: Call, memory: Memory, host: str) -> Serving:
         call.args.trust_local,
         tuple(listening.hosts(host, many(call.args.hosts) or ())),
         tuple(many(call.args.proxy) or ()),
+        push=Push(tuple(many(call.args.push_hosts) or ())),
     )
 
 

@@ -22,6 +22,8 @@ from fastapi import FastAPI
 from synapse.core import Memory
 from synapse.search.background import embedding
 from synapse.server import document, problems
+from synapse.server.a2a import routes as a2a
+from synapse.server.a2a.allowed import Push
 from synapse.server.browsers import Browsers
 from synapse.server.callers import Authenticated, Gate
 from synapse.server.limited import Limited
@@ -63,8 +65,8 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True)
 class Serving:
     """What is served, and to whom. `names` are the hosts under which requests may come, `proxies`
-    the addresses whose word on who calls is believed; whoever has the `secret` is given links to
-    log in.
+    the addresses whose word on who calls is believed, `push` where notifications of A2A may go;
+    whoever has the `secret` is given links to log in.
     """
 
     memory: Memory
@@ -74,6 +76,7 @@ class Serving:
     proxies: tuple[str, ...] = ()
     browsers: Browsers = field(default_factory=Browsers)
     limits: Limits = field(default_factory=Limits)
+    push: Push = field(default_factory=Push)
     secret: str = field(default_factory=partial(token_urlsafe, 32), repr=False)
 
 
@@ -93,6 +96,7 @@ def build(serving: Serving, extensions: Iterable[Extension] | None = None) -> Fa
     app.state.gate = Gate(serving.memory, serving.tokens, serving.browsers, serving.trust_local)
     app.state.serving = serving
     app.state.hub = Hub(serving.memory.store)
+    app.state.a2a = None
     problems.install(app)
     document.install(app)
     # around the routes; the last one added is the first that a request passes
@@ -107,6 +111,7 @@ def build(serving: Serving, extensions: Iterable[Extension] | None = None) -> Fa
         )
     app.include_router(hooks.router, prefix="/v1")
     app.include_router(health.router)
+    app.include_router(a2a.router)
     site.install(app)
     for extend in installed() if extensions is None else extensions:
         extend(app)
@@ -124,6 +129,7 @@ async def _running(app: FastAPI) -> AsyncIterator[None]:
         yield
     stop.set()
     await app.state.hub.close()
+    await a2a.close(app)
     await sending
 
 

@@ -10,6 +10,7 @@ from synapse.system.typed import Any
 
 TEAM, SERVER, CLIENT = "team", "server", "client"
 EXTRAS = {
+    "a2a": "a2a",
     "anthropic": TEAM,
     "apscheduler": TEAM,
     "cryptography": "crypto",
