@@ -59,7 +59,8 @@ def preview(
         by_default, "auto", _secret(root), Templates(store.root, needed=True), counter, past
     )
     run, agent_memory = _run(task, role, store.clock()), memory.as_agent(agent.id)
-    prompt, receipt, *_ = build_opening(run, agent, None, agent_memory, deps, not takes_tools)
+    shell = not takes_tools
+    prompt, receipt, *_ = build_opening(run, agent, None, agent_memory, deps, takes_tools, shell)
     expected = selection.expected(role, past)
     turn, total = 0.0, 0.0
     if engine != "scripted":

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.engines.stream import HOOKS
@@ -29,10 +30,18 @@ def options_of(trusted: str) -> dict[str, Any]:
         return {"event_hooks": HOOKS, "verify": _certificates()}
     return {
         "event_hooks": HOOKS,
-        "transport": _transport()(trusted),
+        **guarded(trusted, import_module("httpx2")),
         "follow_redirects": False,
-        "trust_env": False,
     }
+
+
+def guarded(trusted: str, http: Any) -> dict[str, Any]:
+    """Return the options of a client of this library, httpx or its successor, for a place of this
+    kind; for none in particular, those of a usual one.
+    """
+    if not trusted:
+        return {"verify": _certificates()}
+    return {"transport": _transport(http)(trusted), "trust_env": False}
 
 
 def _certificates() -> ssl.SSLContext:
@@ -51,18 +60,17 @@ def _read(file: str | None, folder: str | None) -> ssl.SSLContext:
 
 
 @cache
-def _transport() -> Any:
+def _transport(http: Any) -> Any:
     """Return the class of the transport; the library comes with the SDKs, when they are needed."""
-    import httpx2
 
-    class Guarded(httpx2.AsyncHTTPTransport):
+    class Guarded(http.AsyncHTTPTransport):  # type: ignore[misc]
         """Sends each request to a checked number of its host."""
 
         def __init__(self, trusted: str) -> None:
             super().__init__(verify=_certificates())
             self.trusted = trusted
 
-        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        async def handle_async_request(self, request: Any) -> Any:
             url = request.url
             port = url.port or (443 if url.scheme == "https" else 80)
             try:
@@ -71,22 +79,22 @@ def _transport() -> Any:
                 # asking again is of no use, and the SDK is told so
                 body = {"error": {"type": "not_trusted", "message": str(error)}}
                 headers = {"x-should-retry": "false"}
-                return httpx2.Response(403, headers=headers, json=body, request=request)
+                return http.Response(403, headers=headers, json=body, request=request)
             except OSError as error:
-                raise httpx2.ConnectError(str(error), request=request) from error
-            failed: httpx2.ConnectError | None = None
+                raise http.ConnectError(str(error), request=request) from error
+            failed: Exception | None = None
             for number in numbers:
                 try:
                     return await super().handle_async_request(_sent_to(request, number))
-                except httpx2.ConnectError as error:
+                except http.ConnectError as error:
                     failed = error
-            raise failed or httpx2.ConnectError("no address", request=request)
+            raise failed or http.ConnectError("no address", request=request)
 
-    def _sent_to(request: httpx2.Request, number: str) -> httpx2.Request:
+    def _sent_to(request: Any, number: str) -> Any:
         """Return the request, for this number; the host stays what the server is told, and what
         its certificate has to say.
         """
-        return httpx2.Request(
+        return http.Request(
             request.method,
             request.url.copy_with(host=number),
             headers=request.headers,

@@ -163,7 +163,8 @@ class Engine(Protocol):
       returns what it has, with stop "interrupted", whole calls only; one that says "turn" ends its
       step as if nothing were.
     * Cancelling `step` frees everything it holds, and leaves no process behind.
-    * `takes_tools`: it is given tools and gives calls. Where not, its agent uses the shell.
+    * `takes_tools`: it is given tools and gives calls. Where not, its agent uses the shell, unless
+      the engine has a `shell` that is False.
     * `count` is the provider's own count of a request's input, or None where there is none.
     """
 
@@ -176,6 +177,11 @@ class Engine(Protocol):
     async def count(self, request: Request) -> int | None: ...
 
     async def close(self) -> None: ...
+
+
+def has_shell(engine: Engine) -> bool:
+    """Return whether an engine's agent has the memory's shell."""
+    return not engine.takes_tools and bool(getattr(engine, "shell", True))
 
 
 class EngineError(SynapseError):
@@ -243,6 +249,7 @@ ENGINES = {
     "codex": "orchestrator.engines.process:Codex",
     "gemini": "orchestrator.engines.process:Gemini",
     "openclaw": "orchestrator.engines.process:OpenClaw",
+    "a2a": "orchestrator.engines.a2a:A2A",
 }
 
 

@@ -107,13 +107,14 @@ def build_opening(
     given_by: str | None,
     agent_memory: AgentMemory,
     deps: PromptDeps,
+    takes_tools: bool,
     shell: bool,
 ) -> Opening:
-    """Return the beginning of a run, as of now. An agent with a shell has no tools."""
+    """Return the beginning of a run, as of now. An agent without tools of ours may have a shell."""
     task, role, count = run.task, run.fields["role"], deps.counter.count
-    spawns = role in COORDINATORS and not shell
+    spawns = role in COORDINATORS and takes_tools
     fixed = schema_tokens((SPAWN, WAIT), count) if spawns else 0
-    mode = "never" if shell else task.memory_tools or deps.memory_tools
+    mode = "never" if not takes_tools else task.memory_tools or deps.memory_tools
     names = tuple(tool.name for tool in memory_tools.offered(role))
     size = selection.number(task.view_budget)
     of = selection.expected(role, deps.past)
@@ -142,7 +143,7 @@ def build_opening(
     why = f"no view: {error}" if error else selection.reason(view, tokens, size, of, worth)
     planned = Plan(tokens, selection.offers(mode, spawns, view.unfit), why)
     context = deps.policy(agent, task, agent_memory, planned)
-    tools = () if shell else taught(context.tools, deps.templates)
+    tools = () if not takes_tools else taught(context.tools, deps.templates)
     schema = fixed + schema_tokens(
         (Told(tool.name, tool.description, tool.schema) for tool in tools), count
     )

@@ -16,7 +16,7 @@ from hashlib import sha256
 from traceback import format_exception
 from typing import Any, NamedTuple
 
-from orchestrator.engines.protocol import Engine, Place, Request
+from orchestrator.engines.protocol import Engine, Place, Request, has_shell
 from orchestrator.prompts import render as prompt
 from orchestrator.prompts import selection
 from orchestrator.prompts.fence import inline, secret
@@ -264,9 +264,9 @@ class RunStore:
             self.context, self.memory_tools, self.secret, self.templates, counter, past
         )
         given_by = self.known(run.parent).agent if run.parent else None
-        shell = not engine.takes_tools
+        takes_tools, shell = engine.takes_tools, has_shell(engine)
         rendered, receipt, news, calls = build_opening(
-            run, self.agent(run.agent), given_by, agent_memory, deps, shell
+            run, self.agent(run.agent), given_by, agent_memory, deps, takes_tools, shell
         )
         shown_fields = receipt.shown()
         fields = {

@@ -26,6 +26,7 @@ PROVIDERS = {
     "anthropic": "ANTHROPIC_API_KEY",
     "openai": "OPENAI_API_KEY",
     "openai-chat": "OPENAI_API_KEY",
+    "a2a": "A2A_TOKEN",
 }
 # Options of an engine that decide nothing but how much, how long, and which of its provider's
 # models.
@@ -173,7 +174,7 @@ def of_engine(engines: object, name: str) -> Want | None:
     special = {option: value for option, value in entry.items() if not _is_plain(option, value)}
     if not special:
         return None
-    url = str(special.get("base_url") or "")
+    url = str(special.get("base_url") or special.get("url") or "")
     if kind not in PROVIDERS:
         text = f"the engine {_shown(name)} of the kind {_shown(kind)} with {_shown(entry)}"
         return Want(START, text, SETTINGS_FILE, key)
