@@ -41,7 +41,8 @@ def free_port():
 class Server:
     """One server with a data folder of its own below /tmp, where a socket's path is short."""
 
-    def __init__(self):
+    def __init__(self, **settings):
+        self.settings = SETTINGS | settings
         self.folder = tempfile.mkdtemp(prefix="synapse-pg-", dir="/tmp")
         self.port = free_port()
         self.user = {"user": NOBODY, "group": NOBODY} if os.geteuid() == 0 else {}
@@ -62,7 +63,7 @@ class Server:
         )
 
     def start(self):
-        words = [f"-c{name}={value}" for name, value in SETTINGS.items()]
+        words = [f"-c{name}={value}" for name, value in self.settings.items() if value]
         with open(f"{self.folder}/log", "ab") as log:
             self.process = subprocess.Popen(
                 (BIN / "postgres", "-D", self.data, "-p", str(self.port), "-k", self.folder, *words),
@@ -119,6 +120,8 @@ class Proxy:
 
     def __init__(self, port):
         self.port, self.trips, self.lose = port, 0, None
+        self.flows = threading.Event()
+        self.flows.set()
         self.socket = socket.create_server(("127.0.0.1", 0))
         self.own = self.socket.getsockname()[1]
         self.pairs = []
@@ -130,7 +133,11 @@ class Proxy:
                 client, _ = self.socket.accept()
             except OSError:
                 return
-            server = socket.create_connection(("127.0.0.1", self.port))
+            try:
+                server = socket.create_connection(("127.0.0.1", self.port))
+            except OSError:
+                client.close()
+                continue
             self.pairs.append((client, server))
             pair = {"asked": False}
             for one, other, is_question in ((client, server, True), (server, client, False)):
@@ -147,6 +154,7 @@ class Proxy:
                     pair["asked"], self.trips = False, self.trips + 1
                 if self.lose is not None and not is_question and self.lose(data):
                     break
+                self.flows.wait()
                 other.sendall(data)
         except OSError:
             pass
@@ -156,10 +164,66 @@ class Proxy:
             except OSError:
                 pass
 
+    def cut(self):
+        """End every connection that goes through it."""
+        pairs, self.pairs = self.pairs, []
+        self._end(chain.from_iterable(pairs))
+
     def close(self):
-        for end in (self.socket, *chain.from_iterable(self.pairs)):
+        self.flows.set()
+        self._end((self.socket, *chain.from_iterable(self.pairs)))
+
+    def _end(self, ends):
+        for end in ends:
             try:
                 end.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass
             end.close()
+
+
+POOL = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
+POOL_SETTINGS = """
+[databases]
+* = host=127.0.0.1 port={server}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {own}
+unix_socket_dir =
+auth_type = scram-sha-256
+auth_file = {folder}/users
+pool_mode = {mode}
+default_pool_size = 2
+max_client_conn = 100
+"""
+
+
+class Pool:
+    """PgBouncer before a server: two connections, which it gives to who has a transaction."""
+
+    def __init__(self, server, mode="transaction"):
+        self.own = free_port()
+        self.folder = tempfile.mkdtemp(prefix="synapse-pool-", dir="/tmp")
+        settings = Path(self.folder, "settings")
+        values = {"server": server.port, "own": self.own, "folder": self.folder, "mode": mode}
+        settings.write_text(POOL_SETTINGS.format(**values))
+        Path(self.folder, "users").write_text('"owner" "secret"\n')
+        os.chmod(self.folder, 0o755)
+        with open(f"{self.folder}/log", "wb") as log:
+            self.process = subprocess.Popen(
+                (POOL, settings), stdout=log, stderr=log, cwd="/", **server.user
+            )
+        until = time.monotonic() + 30
+        while True:
+            try:
+                psycopg.connect(server.url(port=self.own), connect_timeout=5).close()
+                return
+            except psycopg.OperationalError:
+                if self.process.poll() is not None or time.monotonic() > until:
+                    raise
+                time.sleep(0.05)
+
+    def close(self):
+        self.process.terminate()
+        self.process.wait(30)
+        shutil.rmtree(self.folder, ignore_errors=True)

@@ -13,7 +13,7 @@ from docs.generate import options_of
 from orchestrator.cli.verbs import VERBS as ORCHESTRATOR
 from synapse import errors
 from synapse.cli import doctor
-from synapse.cli.checks import holders, live, probes
+from synapse.cli.checks import database, holders, live, probes
 from synapse.cli.verbs import VERBS
 
 PAGE = Path(__file__).parents[1] / "docs/how-to/when-something-is-wrong.md"
@@ -47,7 +47,7 @@ def missing_checks(text):
         name for cells in rows(text, "What the doctor says") for name in CODE.findall(cells[0])
     }
     found = set(probes.PROBES)
-    for module in (doctor, holders, live):
+    for module in (doctor, database, holders, live):
         for node in ast.walk(ast.parse(inspect.getsource(module))):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("Finding", "some"):
                 first = node.args[0]

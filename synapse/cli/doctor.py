@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from synapse.cli.checks import holders, live, probes
+from synapse.cli.checks import database, holders, live, probes
 from synapse.errors import SynapseError
 from synapse.hurry import hurried
 from synapse.log.begun import Begun
@@ -85,8 +85,12 @@ def file_system(root: str, readonly: bool = False) -> Iterator[Finding]:
 def workspace(root: str, memory: Memory) -> Iterator[Finding]:
     declared = (_settings, _declarations, _roles, _trust, _elsewhere)
     written = (_clock, _authors, _namespaces, _nightly_runs, _set_aside, _run_files, _older)
-    around = (live.disk, live.server, live.tokens, live.webhooks, live.snapshots)
-    return run((_links, _begun, _integrity, _journal, *declared, *written, *around), root, memory)
+    around = (database.database, live.disk, live.server, live.tokens, live.webhooks, live.snapshots)
+    return run(
+        (database.database, _links, _begun, _integrity, _journal, *declared, *written, *around),
+        root,
+        memory,
+    )
 
 
 def _begun(root: str, memory: Memory) -> Iterator[Finding]:

@@ -65,11 +65,17 @@ class Tables:
 
     def __init__(self, address: Address, folder: str, session: Session) -> None:
         self.address, self.session = address, session
-        quoted = {"schema": f'"{address.schema}"', "channel": f"'{self.channel}'"}
-        statements = load_sql(os.path.join(folder, "queries.sql"))
-        self.sql = {name: _filled(text, quoted) for name, text in statements.items()}
+        self.sql = self.statements(os.path.join(folder, "queries.sql"))
         with open(os.path.join(folder, "schema.sql"), encoding="utf-8") as file:
-            self.schema_sql = _filled(file.read(), quoted)
+            self.schema_sql = self._filled(file.read())
+
+    def statements(self, path: str) -> dict[str, bytes]:
+        """Return the named statements of a file, about this workspace."""
+        return {name: self._filled(text) for name, text in load_sql(path).items()}
+
+    def _filled(self, text: str) -> bytes:
+        text = text.replace("{schema}", f'"{self.address.schema}"')
+        return text.replace("{channel}", f"'{self.channel}'").encode()
 
     @property
     def channel(self) -> str:
@@ -457,9 +463,3 @@ def first_line(error: Exception) -> str:
     """Return the first line of what the driver says, which is the server's own word."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return lines[0].removeprefix("connection failed: ")
-
-
-def _filled(text: str, values: dict[str, str]) -> bytes:
-    for name, value in values.items():
-        text = text.replace("{" + name + "}", value)
-    return text.encode()

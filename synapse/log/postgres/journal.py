@@ -71,7 +71,7 @@ class PgJournal(Journal):
         self.arrive: Callable[[Sequence[bytes]], object] = len
         self.leave: Callable[[Iterable[bytes]], object] = list
         self.unsaid: list[str] = []  # notes, until somebody asks
-        self.away = ""  # why the database does not answer
+        self.away: StoreBusy | None = None  # why the database does not answer
         self.asks_at = 0.0  # when it is asked again
         self.proved = self.readonly  # whether the folder is known to be a copy of this database
         if not self.readonly:
@@ -131,6 +131,10 @@ class PgJournal(Journal):
         self._follow()
         return super().since(cursor, texts)
 
+    def reached(self) -> int:
+        """Return the last record of the copy."""
+        return super().last()
+
     def these(self, seqs: Iterable[int]) -> Iterator[Record]:
         self._follow()
         return super().these(seqs)
@@ -166,7 +170,7 @@ class PgJournal(Journal):
         except StoreBusy as error:
             self._note_away(error, time.monotonic() - begun)
         else:
-            self.away = ""
+            self.away = None
 
     def _demand_answer(self) -> None:
         """Raise ConnectionLost where the database does not answer, if it did not when it was last
@@ -185,7 +189,7 @@ class PgJournal(Journal):
                 f"{error}; what is read meanwhile comes from this machine's copy, and may lack what"
                 " other machines wrote"
             )
-        self.away = str(error)
+        self.away = error
 
     def _pull(self) -> None:
         """Copy it, under the folder's lock. Return when it ends where the database does."""

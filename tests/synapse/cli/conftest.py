@@ -1,6 +1,7 @@
 import gc
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from typing import NamedTuple
@@ -9,6 +10,14 @@ import pytest
 
 from synapse.cli import main
 from tests.accepted import accept
+
+HOLD = """
+import fcntl, os, sys, time
+fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+fcntl.flock(fd, fcntl.LOCK_EX)
+print("held", flush=True)
+time.sleep(600)
+"""
 
 
 class Ran(NamedTuple):
@@ -98,3 +107,21 @@ def wrote(team, run):
         return done.out.strip()
 
     return wrote
+
+
+@pytest.fixture
+def holds():
+    """Have another process hold a lock, and stand still."""
+    children = []
+
+    def hold(path):
+        command = [sys.executable, "-c", HOLD, path]
+        children.append(subprocess.Popen(command, stdout=subprocess.PIPE))
+        assert children[-1].stdout.readline() == b"held\n"
+        os.kill(children[-1].pid, signal.SIGSTOP)
+
+    yield hold
+    for child in children:
+        child.kill()
+        child.wait()
+        child.stdout.close()

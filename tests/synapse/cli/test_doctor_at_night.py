@@ -4,7 +4,6 @@ comes next, and within seconds, whatever is held.
 
 import json
 import os
-import signal
 import socket
 import sqlite3
 import subprocess
@@ -26,14 +25,6 @@ from synapse.trust.workspace_keys import WorkspaceKeys
 
 BOUND = 60.0  # seconds on a busy machine; five on a quiet one
 
-HOLD = """
-import fcntl, os, sys, time
-fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
-fcntl.flock(fd, fcntl.LOCK_EX)
-print("held", flush=True)
-time.sleep(600)
-"""
-
 
 @pytest.fixture
 def root(tmp_path, monkeypatch):
@@ -44,24 +35,6 @@ def root(tmp_path, monkeypatch):
             memory.as_agent("eng").append(f"entry {n}", "api/x")
         memory.as_agent("eng").read()
     return str(tmp_path / "team")
-
-
-@pytest.fixture
-def holds():
-    """Have another process hold a lock, and stand still."""
-    children = []
-
-    def hold(path):
-        command = [sys.executable, "-c", HOLD, path]
-        children.append(subprocess.Popen(command, stdout=subprocess.PIPE))
-        assert children[-1].stdout.readline() == b"held\n"
-        os.kill(children[-1].pid, signal.SIGSTOP)
-
-    yield hold
-    for child in children:
-        child.kill()
-        child.wait()
-        child.stdout.close()
 
 
 def told(root):

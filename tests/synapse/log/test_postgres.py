@@ -2,67 +2,26 @@
 that are lost, and a database that is set back.
 """
 
-import json
 import os
-import random
 import shutil
-import subprocess
-import sys
 import threading
 import time
 import uuid
-from itertools import count
 from pathlib import Path
 
 import psycopg
 import pytest
 
 import synapse
-from synapse import Agent
 from synapse.errors import Conflict, NotTrusted, StoreBusy, StoreError, SynapseError
-from synapse.log.chain import chain_of, decode, follows
+from synapse.log.chain import decode
 from synapse.log.postgres import database as database_module
 from synapse.log.postgres import journal as journal_module
 from synapse.log.postgres.address import parse_address
-from synapse.model.placement import GENESIS, NOBODY
+from synapse.model.placement import NOBODY
 from synapse.model.records import Record
 from synapse.system.signal import NotificationPipe
-
-WRITER = Agent("eng-a", role="engineer", read=("*",), write=("*",))
-
-
-def through(proxy, url):
-    return url.replace(f":{parse_port(url)}/", f":{proxy.own}/")
-
-
-def parse_port(url):
-    return url.split("@")[1].split(":")[1].split("/")[0]
-
-
-def lines_of(server, url):
-    schema = parse_address(url).schema
-    return [
-        f"{raw}\n".encode() for (raw,) in server.run(f"select raw from {schema}.line order by seq")
-    ]
-
-
-def copy_of(memory):
-    folder = Path(memory.store.root, "journal")
-    return b"".join(path.read_bytes() for path in sorted(folder.glob("*.jsonl")))
-
-
-def is_chain(raws):
-    last = GENESIS
-    for number, raw in enumerate(raws, 1):
-        if not follows(raw, last) or decode(raw).seq != number:
-            return False
-        last = chain_of(raw)
-    return True
-
-
-def note(memory, text, **more):
-    return memory.as_agent("eng-a").append(text, "api/x", **more)
-
+from tests.histories import WRITER, copy_of, is_chain, lines_of, note, through
 
 # -- two machines ----------------------------------------------------------------------------------
 
@@ -334,135 +293,7 @@ def test_commits_are_on_the_disk_whatever_the_role_says(postgres_server, url, ma
         postgres_server.run("alter role owner reset synchronous_commit")
 
 
-# -- histories of many writers ---------------------------------------------------------------------
-
-
-def write(root, url, name, number, path, bug=""):
-    """Write as one process of a machine, and note what was acknowledged."""
-    if bug:
-        globals()[bug]()
-    random.seed(name)
-    memory = None
-    with open(path, "w") as file:
-        for n in range(int(number)):
-            while True:
-                try:
-                    memory = memory or synapse.init(root, log=url)
-                    entry = note(memory, f"{name} {n}", once=f"{name}-{n}")
-                    file.write(json.dumps([f"{name}-{n}", entry.id]) + "\n")
-                    file.flush()
-                    break
-                except (SynapseError, OSError):
-                    time.sleep(random.random() * 0.05)
-    memory.close()
-
-
-def play(tmp_path, server, url, number, harm, bug="", machines=3, writers=2):
-    """Have processes of several machines write while `harm` is done; return what is wrong."""
-    with synapse.init(tmp_path / "m0", log=url) as first:
-        first.register(WRITER)
-    jobs = []
-    for m in range(machines):
-        for w in range(writers):
-            args = (tmp_path / f"m{m}", url, f"w{m}{w}", number, tmp_path / f"h{m}{w}", bug)
-            jobs.append(subprocess.Popen((sys.executable, __file__, *map(str, args))))
-    try:
-        while any(job.poll() is None for job in jobs):
-            harm()
-    finally:
-        for job in jobs:
-            job.kill()
-            job.wait()
-    lines = lines_of(server, url)
-    records = [decode(raw) for raw in lines]
-    ids = {record.once: record.id for record in records if record.once}
-    noted = [
-        json.loads(line)
-        for path in tmp_path.glob("h*")
-        for line in path.read_text().split("\n")[:-1]
-    ]
-    wrong = [f"lost {once}" for once, id in noted if ids.get(once) != id]
-    wrong += [] if len(noted) == machines * writers * number else ["not all were written"]
-    onces = [record.once for record in records if record.once]
-    wrong += [] if len(onces) == len(set(onces)) else ["doubled"]
-    wrong += [] if is_chain(lines) else ["the chain is broken"]
-    memories = [synapse.init(tmp_path / f"m{m}", log=url) for m in range(machines)]
-    wrong += [] if len({memory.digest() for memory in memories}) == 1 else ["digests differ"]
-    for memory in memories:
-        wrong += [] if copy_of(memory) == b"".join(lines) else [f"{memory.store.root} is no copy"]
-        memory.close()
-    return wrong
-
-
-def end_backends(server, pause):
-    def harm():
-        time.sleep(random.uniform(*pause))
-        server.run(
-            "select pg_terminate_backend(pid) from pg_stat_activity"
-            " where application_name = 'synapse' order by random() limit 1"
-        )
-
-    return harm
-
-
-def test_nothing_is_lost_or_doubled_while_connections_are_ended(tmp_path, postgres_server, url):
-    assert play(tmp_path, postgres_server, url, 5, end_backends(postgres_server, (0.2, 0.5))) == []
-
-
-@pytest.mark.soak
-def test_nothing_is_lost_or_doubled_by_harm(tmp_path, postgres_server, url):
-    end, stops = end_backends(postgres_server, (0.1, 0.4)), count()
-
-    def harm():
-        if next(stops) % 4 == 3:
-            postgres_server.stop()
-            postgres_server.start()
-        else:
-            end()
-
-    assert play(tmp_path, postgres_server, url, 60, harm) == []
-
-
-def acknowledge_early():
-    """Have the answer come before the commit, which another thread makes."""
-    real = journal_module._Append._at_once
-
-    def early(self):
-        tail = self.journal._current(self.keeper)
-        made = self._make(tail)
-        threading.Timer(0.05, lambda: self.journal.lock.run(lambda: real(self))).start()
-        return made.results
-
-    journal_module._Append._at_once = early
-
-
-def copy_early():
-    """Have the copy be written before the commit."""
-    real = database_module.Turn.append
-
-    def early(self, tail, lines, *more):
-        journal = copy_early.journals[-1]
-        journal._store([f"{line}\n".encode() for line in lines.split("\n")])
-        return real(self, tail, lines, *more)
-
-    database_module.Turn.append = early
-    real_init = journal_module.PgJournal.__init__
-
-    def init(self, *args, **more):
-        copy_early.journals.append(self)
-        real_init(self, *args, **more)
-
-    journal_module.PgJournal.__init__ = init
-
-
-copy_early.journals = []
-
-
-@pytest.mark.parametrize("bug", ["acknowledge_early", "copy_early"])
-def test_a_history_of_a_wrong_journal_is_caught(bug, tmp_path, postgres_server, url):
-    harm = end_backends(postgres_server, (0.05, 0.1))
-    wrong = play(tmp_path, postgres_server, url, 5, harm, bug, machines=2)
-    assert wrong
+# -- readers -----
 
 
 def missed(writers, read):
@@ -649,7 +480,3 @@ def test_a_writer_that_stops_in_its_turn_is_passed_over(machine, postgres_server
     note(one, "and goes on")
     two.store.refresh()
     assert copy_of(one) == copy_of(two) == b"".join(lines_of(postgres_server, url))
-
-
-if __name__ == "__main__":
-    write(*sys.argv[1:])
