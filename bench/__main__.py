@@ -3,7 +3,7 @@ the table. `python -m bench trace` counts functions, `python -m bench size` meas
 are many times as large, `python -m bench stream` measures the live events of a server, `python -m
 bench plain FILE` compares the search by words with a plain FTS5 table, `python -m bench replay
 FOLDER` gives recorded sessions to the hooks of coding clients, `python -m bench audit` sums up a
-gigabyte of them.
+gigabyte of them, `python -m bench postgres ADDRESS` measures a log in a database.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from bench import (
     comparing,
     containing,
     dashboard,
+    databases,
     hooks,
     large,
     mailing,
@@ -94,6 +95,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return plain.main(words[1:])
     if words[:1] == ["replay"]:
         return replaying.main(words[1:])
+    if words[:1] == ["postgres"]:
+        return databases.main(words[1:])
     if words[:1] == ["audit"]:
         return auditing.main(words[1:])
     args = _arguments(words)
