@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
@@ -87,18 +88,19 @@ class Server:
 
     def freeze(self):
         """Have all of its processes stand still; the machine goes on to answer for them."""
-        for pid in self._pids():
-            os.kill(pid, signal.SIGSTOP)
+        os.kill(self.process.pid, signal.SIGSTOP)  # first: it begins no other then
+        self._tell(signal.SIGSTOP)
 
     def thaw(self):
-        for pid in self._pids():
-            os.kill(pid, signal.SIGCONT)
+        self._tell(signal.SIGCONT)
 
-    def _pids(self):
-        """Return the server's process, and those of its connections."""
+    def _tell(self, signal_number):
+        """Send a signal to the server's process and to those that it began."""
         own = self.process.pid
         children = Path(f"/proc/{own}/task/{own}/children").read_text().split()
-        return [own, *map(int, children)]
+        for pid in (own, *map(int, children)):
+            with suppress(ProcessLookupError):  # a worker may have ended meanwhile
+                os.kill(pid, signal_number)
 
     def close(self):
         self.stop(signal.SIGINT)
