@@ -60,7 +60,8 @@ def limited(source: Source) -> Limited:
 
 def _budget(source: Source, rules: Policy) -> Budget:
     """Return the budget as it stands; where no run began, one that is nowhere."""
-    if os.path.exists(os.path.join(source.root, "runs", "spend.db")):
+    path = os.path.join(source.root, "runs", "spend.db")
+    if source.store.log.database is not None or os.path.exists(path):
         return budget_of(Runs(source.store), source.root, rules)
     return Budget(policy=rules)
 

@@ -283,7 +283,7 @@ def misread(store: Store, blocks: Collection[str]) -> list[str]:
 
 
 def budget_of(runs: Runs, root: str, policy: Policy) -> Budget:
-    """Return the budget that all of a workspace share. A missing file is made again from the
+    """Return the budget that all of a workspace share. A missing one is made again from the
     ledgers of all runs, and of the calls outside of runs.
     """
 
@@ -299,9 +299,12 @@ def budget_of(runs: Runs, root: str, policy: Policy) -> Budget:
             if kind == CONSOLIDATION and day:
                 yield Past(name, None, name, None, micros(f"{day}T12:00:00Z"), spawned=False)
 
-    path = os.path.join(root, "runs", "spend.db")
     return Budget(
-        path, policy=policy, refill=lambda: ledgers(root, pasts()), book=partial(book, root)
+        os.path.join(root, "runs", "spend.db"),
+        policy=policy,
+        refill=lambda: ledgers(root, pasts()),
+        book=partial(book, root),
+        database=runs.store.log.database,
     )
 
 

@@ -1,55 +1,45 @@
 """The budget of a workspace: what all its runs have spent and reserved, asked before each call and
 each spawn.
 
-One SQLite file, `runs/spend.db`, serves all supervisors; in memory there is none. It is derived:
-the ledgers say what was spent, and a missing file is filled from them. So nothing here waits for
-the disk, and a crash of the machine costs time, never truth. Every question is decided under one
-lock, in all scopes or in none.
+One SQLite file serves all supervisors of a machine; where the log is in a database, tables beside
+it serve those of all machines. They are derived: the ledgers say what was spent, and new ones are
+filled from them. Every question is decided under one lock, in all scopes or in none, by the same
+statements.
 """
 
 from __future__ import annotations
 
 import os
-import sqlite3
-from _thread import allocate_lock
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from math import ceil
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from orchestrator.runs.files.folder import LEDGER, Folder
 from orchestrator.runs.files.ledger import Line, read, used
+from orchestrator.spend.accounts import Accounts, FileAccounts, Statements
 from orchestrator.spend.limits import DEFAULTS, Amount, Policy, Scope, reached, scopes
 from synapse.errors import StoreError
-from synapse.index.database import set_aside_damaged
-from synapse.system.lock import Lock
-from synapse.system.plain_files import demand_file
+
+if TYPE_CHECKING:
+    from synapse.log.postgres.database import Database
 
 T = TypeVar("T")
 _BILLION, _MILLION = 1_000_000_000, 1_000_000
-_TABLES = """
-create table spent (
-    scope text primary key, turns int, tokens int, nanos int, micros int, runs int
-) without rowid;
-create table call (
-    id integer primary key autoincrement, run text, holder text,
-    turns int, tokens int, nanos int, micros int, line text
-);
-create table held (scope text, call int, primary key (scope, call)) without rowid;
-create table live (scope text, run text, holder text, primary key (scope, run)) without rowid;
-create index call_run on call (run);
-create index held_call on held (call);
-create index live_run on live (run);
-"""
 _SPENT = "select turns, tokens, nanos, micros, runs from spent where scope = ?"
-_RESERVED = """select coalesce(sum(turns), 0), coalesce(sum(tokens), 0), coalesce(sum(nanos), 0),
-    coalesce(sum(micros), 0) from held join call on call.id = held.call where held.scope = ?"""
+_RESERVED = """select cast(coalesce(sum(turns), 0) as bigint),
+    cast(coalesce(sum(tokens), 0) as bigint), cast(coalesce(sum(nanos), 0) as bigint),
+    cast(coalesce(sum(micros), 0) as bigint)
+    from held join call on call.id = held.call where held.scope = ?"""
 _LIVE = "select count(*) from live where scope = ? and run <> ?"
 _ADD = """insert into spent values (?, ?, ?, ?, ?, ?) on conflict (scope) do update set
-    turns = turns + excluded.turns, tokens = tokens + excluded.tokens,
-    nanos = nanos + excluded.nanos,
-    micros = micros + excluded.micros, runs = runs + excluded.runs"""
-_CALL_COLUMNS = "select name from pragma_table_info('call')"
+    turns = spent.turns + excluded.turns, tokens = spent.tokens + excluded.tokens,
+    nanos = spent.nanos + excluded.nanos,
+    micros = spent.micros + excluded.micros, runs = spent.runs + excluded.runs"""
+_CALL = """insert into call (run, holder, turns, tokens, nanos, micros, line)
+    values (?, ?, ?, ?, ?, ?, ?) returning id"""
+_ENTER = """insert into live values (?, ?, ?)
+    on conflict (scope, run) do update set holder = excluded.holder"""
 _MEASURES = ("turns", "tokens", "usd", "seconds")
 # turns, tokens, billionths of a dollar, millionths of a second
 _Whole = tuple[int, int, int, int]
@@ -100,13 +90,17 @@ class Budget:
         policy: Policy = DEFAULTS,
         refill: Callable[[], Iterable[tuple[Past, Iterable[Line]]]] = tuple,
         book: Callable[[str, str], None] = lambda run, line: None,
+        database: Database | None = None,
     ) -> None:
-        self.path, self.policy, self.refill, self.book = path, policy, refill, book
-        self._lock = None if path == ":memory:" else _lock(path)
-        self._mutex = allocate_lock()
-        self._opened: tuple[int, int | None] | None = None
-        self._connection: sqlite3.Connection | None = None
-        self._decide(lambda run: None)
+        self.policy, self.refill, self.book = policy, refill, book
+        self.accounts: Accounts
+        if database is None:
+            self.accounts = FileAccounts(path)
+        else:
+            from orchestrator.spend.postgres.accounts import SharedAccounts
+
+            self.accounts = SharedAccounts(database)
+        self._decide(lambda db: None)
 
     def reserve(
         self, run: str, lease_name: str, scopes: Iterable[Scope], asked: Amount, line: str = ""
@@ -116,21 +110,12 @@ class Budget:
         """
         scopes, amounts = tuple(scopes), _whole(asked)
 
-        def decide(db: sqlite3.Connection) -> Reservation:
+        def decide(db: Statements) -> Reservation:
             for scope in scopes:
                 _check_amount(db, scope, amounts)
-            row = (run, lease_name, *amounts, line)
-            call = db.execute(
-                (
-                    "insert into call (run, holder, turns, tokens, nanos, micros, line) values"
-                    " (?, ?, ?, ?, ?, ?, ?)"
-                ),
-                row,
-            ).lastrowid
-            db.executemany(
-                "insert into held values (?, ?)", [(scope.name, call) for scope in scopes]
-            )
-            return Reservation(call or 0, run, asked)
+            ((call,),) = db.rows(_CALL, run, lease_name, *amounts, line)
+            db.each("insert into held values (?, ?)", [(scope.name, call) for scope in scopes])
+            return Reservation(call, run, asked)
 
         return self._decide(decide)
 
@@ -156,10 +141,10 @@ class Budget:
         """
         scopes = tuple(scopes)
 
-        def decide(db: sqlite3.Connection) -> None:
+        def decide(db: Statements) -> None:
             for scope in scopes:
                 _check_spawn(db, scope, run)
-            db.executemany(_ADD, [(scope.name, 0, 0, 0, 0, 1) for scope in scopes])
+            db.each(_ADD, [(scope.name, 0, 0, 0, 0, 1) for scope in scopes])
             _enter(db, run, lease_name, scopes)
 
         self._decide(decide)
@@ -168,9 +153,9 @@ class Budget:
         """Uncount a run that was admitted and did not begin after all."""
         scopes = tuple(scopes)
 
-        def decide(db: sqlite3.Connection) -> None:
-            db.execute("delete from live where run = ?", (run,))
-            db.executemany(_ADD, [(scope.name, 0, 0, 0, 0, -1) for scope in scopes])
+        def decide(db: Statements) -> None:
+            db.rows("delete from live where run = ?", run)
+            db.each(_ADD, [(scope.name, 0, 0, 0, 0, -1) for scope in scopes])
 
         self._decide(decide)
 
@@ -180,9 +165,9 @@ class Budget:
         """
         scopes = tuple(scopes)
 
-        def decide(db: sqlite3.Connection) -> None:
+        def decide(db: Statements) -> None:
             self._settle_all(db, "run = ?", run)
-            db.execute("delete from live where run = ?", (run,))
+            db.rows("delete from live where run = ?", run)
             _enter(db, run, lease_name, scopes)
 
         self._decide(decide)
@@ -192,9 +177,9 @@ class Budget:
         Where another supervisor goes on with it, nothing changes.
         """
 
-        def decide(db: sqlite3.Connection) -> None:
+        def decide(db: Statements) -> None:
             self._settle_all(db, "run = ? and holder = ?", run, lease_name)
-            db.execute("delete from live where run = ? and holder = ?", (run, lease_name))
+            db.rows("delete from live where run = ? and holder = ?", run, lease_name)
 
         self._decide(decide)
 
@@ -209,16 +194,16 @@ class Budget:
         reserved for them; book these.
         """
 
-        def decide(db: sqlite3.Connection) -> None:
+        def decide(db: Statements) -> None:
             self._settle_all(db, "holder = ?", lease_name)
-            db.execute("delete from live where holder = ?", (lease_name,))
+            db.rows("delete from live where holder = ?", lease_name)
 
         self._decide(decide)
 
     def standing(self, scope: str) -> Standing:
-        def decide(db: sqlite3.Connection) -> Standing:
+        def decide(db: Statements) -> Standing:
             *spent, runs = _spent(db, scope)
-            live = db.execute(_LIVE, (scope, "")).fetchone()[0]
+            live = _live(db, scope, "")
             return Standing(_amount(spent), _amount(_reserved(db, scope)), runs, live)
 
         return self._decide(decide)
@@ -226,100 +211,32 @@ class Budget:
     def lease_names(self) -> set[str]:
         """Return the name in the lease of every supervisor that something is counted for."""
         names = "select holder from live union select holder from call"
-        return self._decide(lambda db: {name for (name,) in db.execute(names)})
+        return self._decide(lambda db: {name for (name,) in db.rows(names)})
 
     def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-        self._connection = self._opened = None
-        if self._lock is not None:
-            self._lock.close()
+        self.accounts.close()
 
-    def _settle_all(self, db: sqlite3.Connection, where: str, *values: str | int) -> None:
+    def _settle_all(self, db: Statements, where: str, *values: str | int) -> None:
         """Settle calls whose end nobody will report at what was reserved for them, and book them:
         they may have been made. Whoever dies before this is committed books them again, and an
         equal line of a ledger counts once. A ledger that cannot be written stops nobody.
         """
-        calls = db.execute(
-            f"select id, run, line, turns, tokens, nanos, micros from call where {where}", values
-        ).fetchall()
+        calls = db.rows(
+            f"select id, run, line, turns, tokens, nanos, micros from call where {where}", *values
+        )
         for call, run, line, *amounts in calls:
             if line:
                 with suppress(StoreError):
                     self.book(run, line)
             _settle(db, call, (amounts[0], amounts[1], amounts[2], amounts[3]))
 
-    def _decide(self, decide: Callable[[sqlite3.Connection], T]) -> T:
-        """Run one transaction, alone among all threads and processes, and return its result."""
+    def _decide(self, decide: Callable[[Statements], T]) -> T:
+        """Run one transaction, alone among all, and return its result."""
+        return self.accounts.decide(decide, self._fill)
 
-        def section() -> T:
-            try:
-                try:
-                    return self._transaction(decide)
-                except sqlite3.DatabaseError as error:
-                    if type(error) is not sqlite3.DatabaseError or self._lock is None:
-                        raise
-                    # it is damaged, and derived: made again from the ledgers
-                    if self._connection is not None:
-                        self._connection.close()
-                    self._connection = self._opened = None
-                    set_aside_damaged(self.path, "-journal")
-                    return self._transaction(decide)
-            except sqlite3.Error as error:
-                raise StoreError(
-                    f"{self.path} cannot be used: {error}; delete it, it is derived"
-                ) from error
-
-        if self._lock is not None:
-            return self._lock.run(section)
-        with self._mutex:
-            return section()
-
-    def _transaction(self, decide: Callable[[sqlite3.Connection], T]) -> T:
-        db = self._current()
-        db.execute("begin immediate")
-        try:
-            outcome = decide(db)
-        except BaseException:
-            db.execute("rollback")
-            raise
-        db.execute("commit")
-        return outcome
-
-    def _current(self) -> sqlite3.Connection:
-        """Return the connection. It is opened again after a fork, and where another process deleted
-        or replaced the file.
-        """
-        identity = (os.getpid(), self._inode()) if self._lock else None
-        if self._connection is None or identity != self._opened:
-            if self._lock:
-                demand_file(self.path)
-            self._connection = sqlite3.connect(
-                self.path, isolation_level=None, check_same_thread=False
-            )
-            self._connection.execute("pragma synchronous = off")
-            self._connection.execute("pragma journal_mode = truncate")
-            self._fill(self._connection)
-            self._opened = (os.getpid(), self._inode()) if self._lock else identity
-        return self._connection
-
-    def _fill(self, db: sqlite3.Connection) -> None:
-        if db.execute("select 1 from sqlite_master where name = 'live_run'").fetchone():
-            if ("line",) not in db.execute(_CALL_COLUMNS).fetchall():  # of an earlier version
-                db.execute("alter table call add column line text")
-            return
-        db.execute("begin immediate")
-        for statement in _TABLES.split(";"):
-            db.execute(statement)
+    def _fill(self, db: Statements) -> None:
         for past, lines in self.refill():
             _remember(db, self.policy, past, lines)
-        db.execute("commit")
-
-    def _inode(self) -> int | None:
-        try:
-            return os.stat(self.path).st_ino
-        except OSError:
-            return None
 
 
 def of_line(line: Line, seconds: float = 0.0) -> Amount:
@@ -343,15 +260,7 @@ def ledgers(root: str, runs: Iterable[Past]) -> Iterator[tuple[Past, list[Line]]
         yield past, read(Folder(root, past.run).lines(LEDGER))
 
 
-def _lock(path: str) -> Lock:
-    try:
-        os.makedirs(os.path.dirname(path) or ".", mode=0o700, exist_ok=True)
-        return Lock(f"{path}.lock")
-    except OSError as error:
-        raise StoreError(f"{path} cannot be used: {error}") from error
-
-
-def _check_amount(db: sqlite3.Connection, scope: Scope, wanted: _Whole) -> None:
+def _check_amount(db: Statements, scope: Scope, wanted: _Whole) -> None:
     usd, seconds = scope.limits.usd, scope.limits.seconds
     bounds = (
         scope.limits.turns,
@@ -376,32 +285,29 @@ def _check_amount(db: sqlite3.Connection, scope: Scope, wanted: _Whole) -> None:
             )
 
 
-def _check_spawn(db: sqlite3.Connection, scope: Scope, run: str) -> None:
+def _check_spawn(db: Statements, scope: Scope, run: str) -> None:
     children, live = scope.limits.children, scope.limits.live
     if children is not None and (started := _spent(db, scope.name)[4]) >= children:
         raise reached(scope.name, "children", children, spent=started, asked=1)
-    if live is not None and (alive := db.execute(_LIVE, (scope.name, run)).fetchone()[0]) >= live:
+    if live is not None and (alive := _live(db, scope.name, run)) >= live:
         raise reached(scope.name, "live", live, spent=alive, asked=1)
 
 
-def _enter(db: sqlite3.Connection, run: str, lease_name: str, where: Iterable[Scope]) -> None:
-    db.executemany(
-        "insert or replace into live values (?, ?, ?)",
-        [(scope.name, run, lease_name) for scope in where],
-    )
+def _enter(db: Statements, run: str, lease_name: str, where: Iterable[Scope]) -> None:
+    db.each(_ENTER, [(scope.name, run, lease_name) for scope in where])
 
 
-def _settle(db: sqlite3.Connection, call: int, used: _Whole | None) -> bool:
+def _settle(db: Statements, call: int, used: _Whole | None) -> bool:
     """Count what a call took, or nothing, in the place of its reservation."""
-    names = [name for (name,) in db.execute("select scope from held where call = ?", (call,))]
+    names = [name for (name,) in db.rows("select scope from held where call = ?", call)]
     if used is not None:
-        db.executemany(_ADD, [(name, *used, 0) for name in names])
-    db.execute("delete from held where call = ?", (call,))
-    db.execute("delete from call where id = ?", (call,))
+        db.each(_ADD, [(name, *used, 0) for name in names])
+    db.rows("delete from held where call = ?", call)
+    db.rows("delete from call where id = ?", call)
     return bool(names)
 
 
-def _remember(db: sqlite3.Connection, policy: Policy, past: Past, lines: Iterable[Line]) -> None:
+def _remember(db: Statements, policy: Policy, past: Past, lines: Iterable[Line]) -> None:
     """Count a run's ledger lines in the scopes of that run, all of them on the day when it
     began.
     """
@@ -412,21 +318,27 @@ def _remember(db: sqlite3.Connection, policy: Policy, past: Past, lines: Iterabl
         policy, run=past.parent, root=past.root, department=past.department, at=past.at
     )
     for line in lines:
-        db.executemany(_ADD, [(scope.name, *_whole(of_line(line)), 0) for scope in run_scopes])
+        db.each(_ADD, [(scope.name, *_whole(of_line(line)), 0) for scope in run_scopes])
     if past.spawned:
-        db.executemany(_ADD, [(scope.name, 0, 0, 0, 0, 1) for scope in parent_scopes])
+        db.each(_ADD, [(scope.name, 0, 0, 0, 0, 1) for scope in parent_scopes])
     if past.lease_name is not None:
         _enter(db, past.run, past.lease_name, parent_scopes)
 
 
-def _spent(db: sqlite3.Connection, scope: str) -> tuple[int, int, int, int, int]:
-    row: tuple[int, int, int, int, int] | None = db.execute(_SPENT, (scope,)).fetchone()
-    return row or (0, 0, 0, 0, 0)
+def _spent(db: Statements, scope: str) -> tuple[int, int, int, int, int]:
+    found: list[tuple[int, int, int, int, int]] = db.rows(_SPENT, scope)
+    return found[0] if found else (0, 0, 0, 0, 0)
 
 
-def _reserved(db: sqlite3.Connection, scope: str) -> _Whole:
-    row: _Whole = db.execute(_RESERVED, (scope,)).fetchone()
-    return row
+def _live(db: Statements, scope: str, run: str) -> int:
+    """Return how many runs are alive, without this one."""
+    ((alive,),) = db.rows(_LIVE, scope, run)
+    return int(alive)
+
+
+def _reserved(db: Statements, scope: str) -> _Whole:
+    reserved: list[_Whole] = db.rows(_RESERVED, scope)
+    return reserved[0]
 
 
 def _whole(amount: Amount) -> _Whole:

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 
 import pytest
 
@@ -22,9 +23,12 @@ from orchestrator.spend import reservations
 from orchestrator.spend.limits import Amount, LimitReached, Limits, Policy, Scope, scopes
 from orchestrator.spend.reservations import Budget, Past, Standing
 from synapse.errors import StoreError
+from synapse.log.postgres.address import parse_address
+from synapse.log.postgres.database import Database
 
 AT = 1_769_900_400_000_000  # 2026-01-31T23:00:00Z
 RESERVERS = 32
+NAMES = count()
 CALL = Amount(1, 1_000, 0.07, 1.5)
 
 # A process that reserves until it is refused, then says how often it was not.
@@ -71,11 +75,19 @@ print(os.waitpid(child, 0)[1], budget.standing("run:a").reserved.turns)
 """
 
 
-@pytest.fixture(params=["file", "memory"])
+@pytest.fixture(params=["file", "memory", "database"])
 def budget(request, tmp_path):
-    made = Budget(str(tmp_path / "runs/spend.db") if request.param == "file" else ":memory:")
+    database = None
+    if request.param == "database":
+        server = request.getfixturevalue("postgres_server")
+        database = Database(parse_address(server.url(f"b{os.getpid()}_{next(NAMES)}")))
+        database.workspace()
+    path = ":memory:" if request.param == "memory" else str(tmp_path / "runs/spend.db")
+    made = Budget(path, database=database)
     yield made
     made.close()
+    if database is not None:
+        database.close()
 
 
 def scope(name="run:a", **bounds):

@@ -1,0 +1,1 @@
+"""The budget of a workspace whose log is in PostgreSQL: one for all its machines."""
