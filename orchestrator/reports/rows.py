@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from orchestrator.engines.protocol import Usage
-from orchestrator.runs.files import ledger
+from orchestrator.runs.files import ledger, workspace
 from orchestrator.runs.files.folder import LEDGER, Folder
 from orchestrator.runs.files.ledger import Unanswered
 from orchestrator.runs.files.workspace import elsewhere, lives
@@ -28,7 +28,7 @@ class Source(NamedTuple):
     root: str
 
     def folder(self, run: str) -> Folder:
-        return Folder(self.root, run)
+        return workspace.folder(self.store, self.root, run)
 
     def now(self) -> int:
         return self.store.clock()

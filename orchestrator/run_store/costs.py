@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from orchestrator.engines.protocol import Turn, Usage, declared
-from orchestrator.runs.files import ledger
-from orchestrator.runs.files.folder import LEDGER, Folder
+from orchestrator.runs.files import ledger, workspace
+from orchestrator.runs.files.folder import LEDGER
 from orchestrator.runs.files.workspace import Lease
 from orchestrator.runs.records import Run, Runs
 from orchestrator.runs.task import Task, Tree
@@ -214,7 +214,7 @@ class Costs:
     def _spent(self, run: Run) -> tuple[Usage, float | None]:
         if (usage := run.fields.get("usage")) is not None:
             return Usage(**usage), run.fields.get("cost")
-        folder = Folder(self._root, run.id, lasting=self._is_lasting)
+        folder = workspace.folder(self.runs.store, self._root, run.id, lasting=self._is_lasting)
         return ledger.spent(ledger.read(folder.lines(LEDGER)))
 
     # -- below -------------------------------------------------------------------------------------
@@ -299,11 +299,12 @@ def budget_of(runs: Runs, root: str, policy: Policy) -> Budget:
             if kind == CONSOLIDATION and day:
                 yield Past(name, None, name, None, micros(f"{day}T12:00:00Z"), spawned=False)
 
+    folder_of = partial(workspace.folder, runs.store, root)
     return Budget(
         os.path.join(root, "runs", "spend.db"),
         policy=policy,
-        refill=lambda: ledgers(root, pasts()),
-        book=partial(book, root),
+        refill=lambda: ledgers(folder_of, pasts()),
+        book=partial(book, folder_of),
         database=runs.store.log.database,
     )
 

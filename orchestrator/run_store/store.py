@@ -39,10 +39,10 @@ from orchestrator.run_store.deliveries import Deliveries
 from orchestrator.run_store.usage import results, uses
 from orchestrator.runs import bounds, requirements, writeback
 from orchestrator.runs.blockers import Blockers
-from orchestrator.runs.files import ledger, steps
+from orchestrator.runs.files import ledger, steps, workspace
 from orchestrator.runs.files.evidence import demand_all_steps
 from orchestrator.runs.files.folder import ERROR, LEDGER, OUTPUT, RECEIPT, STEPS, TRANSCRIPT, Folder
-from orchestrator.runs.files.workspace import LEASE, hold
+from orchestrator.runs.files.workspace import LEASE
 from orchestrator.runs.records import ATTEMPTS, Run, Runs
 from orchestrator.runs.task import MAX_REPLY, Outcome, Result, result_of
 from orchestrator.sessions.config import SessionConfig
@@ -111,7 +111,7 @@ class RunStore:
         self.is_lasting = self._temporary is None
         self.root = memory.store.root or self._temporary or ""
         self.runs = Runs(memory.store)
-        self.lease = hold(memory.store, self.root, name, lease)
+        self.lease = workspace.hold(memory.store, self.root, name, lease)
         self.costs = Costs(self.runs, self.root, self.is_lasting, self.lease, limits)
         self.admission = Admission(memory.store, self.runs, self.costs, self.lease, offer)
         self.templates = Templates(memory.store.root, needed=True)
@@ -176,7 +176,7 @@ class RunStore:
         return self.memory.as_agent(run.agent, run.id, run.epoch)
 
     def folder(self, run: Run) -> Folder:
-        return Folder(self.root, run.id, lasting=self.is_lasting)
+        return workspace.folder(self.store, self.root, run.id, lasting=self.is_lasting)
 
     def result(self, run: Run) -> Result:
         """Return the result of a run that has ended."""

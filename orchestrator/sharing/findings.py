@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import ceil
 from typing import Any, NamedTuple
 
-from orchestrator.runs.files.folder import Folder
+from orchestrator.runs.files.workspace import folder
 from orchestrator.runs.repeats import age
 from orchestrator.runs.statements import states_value
 from orchestrator.tools.calls import Act, condensed
@@ -244,7 +244,7 @@ class Findings:
         if name is None:
             return _short(result)
         try:
-            return Folder(self.root, str(result.entry.run)).read(name)
+            return folder(self.store, self.root, str(result.entry.run)).read(name)
         except SynapseError:
             return _short(result)  # it is not here: another machine's, or swept away
 
@@ -346,7 +346,7 @@ class Findings:
         if short is None:
             return head + text, len(head), None
         run, name = str(agent_memory.writer.run), f"shared-{_sha(once)[:8]}.txt"
-        Folder(self.root, run, lasting=self.lasting).make().write(name, text)
+        folder(self.store, self.root, run, lasting=self.lasting).make().write(name, text)
         return f"{head}{short}", len(head), name
 
     # -- moments -----------------------------------------------------------------------------------

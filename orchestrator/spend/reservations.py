@@ -9,7 +9,6 @@ statements.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from math import ceil
@@ -247,17 +246,19 @@ def of_line(line: Line, seconds: float = 0.0) -> Amount:
     return Amount(1, usage.input_tokens + usage.output_tokens, line.cost or 0.0, seconds)
 
 
-def book(root: str, run: str, line: str) -> None:
+def book(folder_of: Callable[[str], Folder], run: str, line: str) -> None:
     """Add a line to the ledger of a run, as far as its folder is there."""
-    folder = Folder(root, run)
-    if os.path.isdir(folder.path):
+    folder = folder_of(run)
+    if folder.exists:
         folder.record(LEDGER, line, sync=False)
 
 
-def ledgers(root: str, runs: Iterable[Past]) -> Iterator[tuple[Past, list[Line]]]:
+def ledgers(
+    folder_of: Callable[[str], Folder], runs: Iterable[Past]
+) -> Iterator[tuple[Past, list[Line]]]:
     """Yield each run with its ledger's lines: a missing budget is filled from these."""
     for past in runs:
-        yield past, read(Folder(root, past.run).lines(LEDGER))
+        yield past, read(folder_of(past.run).lines(LEDGER))
 
 
 def _check_amount(db: Statements, scope: Scope, wanted: _Whole) -> None:

@@ -13,6 +13,7 @@ from orchestrator.cli.frame.steps import format_end, format_step, turn_spent
 from orchestrator.reports.rows import Fields, by_parent
 from orchestrator.runs.files.folder import STEPS, Tail
 from orchestrator.runs.files.steps import read
+from orchestrator.runs.files.workspace import tail
 from orchestrator.runs.task import Tree
 from synapse.cli.frame.show import first, one_line
 
@@ -114,7 +115,7 @@ class Progress:
     def _seen(self, store: Store, run: Fields, depth: int) -> RunProgress:
         id = str(run["run"])
         if id not in self._followed:
-            self._followed[id] = _FollowedRun(Tail(store.root or "", id, STEPS))
+            self._followed[id] = _FollowedRun(tail(store, store.root or "", id, STEPS))
         followed = self._followed[id]
         fresh = tuple(followed.read_new())
         took = (run.get("ended_at") or store.clock()) - run["at"]

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from orchestrator.cli.frame.describe import source_of
 from orchestrator.cli.frame.steps import format_end, format_step
 from orchestrator.reports.rows import find_run
-from orchestrator.runs.files import steps
-from orchestrator.runs.files.folder import STEPS, Tail
+from orchestrator.runs.files import steps, workspace
+from orchestrator.runs.files.folder import STEPS
 from orchestrator.runs.files.steps import Step
 from orchestrator.runs.files.trim import why_gone
 from synapse.cli.frame.call import Call
@@ -47,7 +47,8 @@ def tail(call: Call) -> None:
 
 def _steps(call: Call, id: str) -> Iterator[Step]:
     """Yield the steps so far, and with --follow those to come, until the run has ended."""
-    grown = Tail(call.memory.store.root or call.root, id, STEPS)
+    store = call.memory.store
+    grown = workspace.tail(store, store.root or call.root, id, STEPS)
     while True:
         # before the look: nothing comes after
         is_last = not call.args.follow or find_run(source_of(call), id)["state"] != "running"

@@ -17,7 +17,7 @@ from orchestrator.plugin.wakes.idle import in_turn
 from orchestrator.reports.rows import Fields
 from orchestrator.runs.files import steps
 from orchestrator.runs.files.folder import STEPS, Tail
-from orchestrator.runs.files.workspace import lives
+from orchestrator.runs.files.workspace import lives, tail
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.interrupt import Interruptible
 from synapse.cli.frame.show import WIDTH, columns, short, to_json
@@ -73,7 +73,9 @@ class Activities:
         """Return what a run is at by its recorded steps."""
         id = str(run["run"])
         if id not in self._followed:
-            self._followed[id] = _FollowedSteps(Tail(self.source.root, id, STEPS))
+            self._followed[id] = _FollowedSteps(
+                tail(self.source.store, self.source.root, id, STEPS)
+            )
         call, message = self._followed[id].read_new()
         engine = str(run.get("engine") or "")
         return Activity(id, engine, AT_WORK, str(run.get("task", "")), call, message)

@@ -20,6 +20,7 @@ from orchestrator.nightly.semantic.proposals import Malformed, Question, answer,
 from orchestrator.prompts.fence import secret
 from orchestrator.prompts.templates import Templates
 from orchestrator.run_store.costs import CONSOLIDATION
+from orchestrator.runs.files import workspace
 from orchestrator.runs.files.folder import Folder
 from synapse.consolidate import candidates, claim, finish, judge, reach, stage, waiting, withdraw
 from synapse.consolidate.nightly import Claim
@@ -222,7 +223,7 @@ class _Job:
             raise InvalidEntry(
                 "semantic consolidation needs a workspace on the disk: its ledger is a file"
             )
-        folder = Folder(root, f"{CONSOLIDATION}-{self.right.date}")
+        folder = workspace.folder(store, root, f"{CONSOLIDATION}-{self.right.date}")
         if todo:
             asked_engine = engine or factory.make(
                 wanted.engine,

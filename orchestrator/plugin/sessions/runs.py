@@ -17,9 +17,9 @@ from orchestrator.plugin.sessions.figures import figures_of, run_figures
 from orchestrator.plugin.sessions.settings import Clients, clients, member
 from orchestrator.plugin.sessions.state import MAIN, ClientSession, Worker
 from orchestrator.plugin.transcripts.transcript import await_message, spent, summaries
-from orchestrator.runs.files.folder import OUTPUT, Folder
+from orchestrator.runs.files.folder import OUTPUT
 from orchestrator.runs.files.lease import client_holder
-from orchestrator.runs.files.workspace import lives
+from orchestrator.runs.files.workspace import folder, lives
 from orchestrator.runs.records import Run, Runs, name
 from orchestrator.runs.task import Outcome, Task
 from synapse.agent_memory import AgentMemory
@@ -220,7 +220,7 @@ class ClientRuns:
 
         file = f"turn-{part}.md" if part else OUTPUT
         if outcome.text:
-            Folder(self.root, worker.run).make().write(file, outcome.text, sync=False)
+            folder(self.store, self.root, worker.run).make().write(file, outcome.text, sync=False)
         id, agent_memory = None, self.agent_memory(worker)
         # A client's reports are lists.
         outcome = outcome._replace(text=writeback.flattened(outcome.text))

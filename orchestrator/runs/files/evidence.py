@@ -9,15 +9,12 @@ and the length that it had when a step was last synced.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator
 
-from orchestrator.runs.files.folder import LEDGER, MARK, STEPS, Folder
+from orchestrator.runs.files.folder import LEDGER, STEPS, Folder
 from orchestrator.runs.files.ledger import LOST, UNANSWERED
 from synapse.errors import StoreCorrupt
 
-COPY = "they are a copy: the run may go on where they were copied from"
-SHORTER = "they are shorter than they were"
 UNPAID = "its ledger names {} that they do not"
 NONE = "there are none, and the log holds what its prompt showed"
 
@@ -36,16 +33,11 @@ def demand_all_steps(folder: Folder, shown: bool) -> None:
 
 def _missing(folder: Folder, shown: bool) -> str:
     """Return why the steps cannot be all, or nothing."""
-    try:
-        status = os.stat(os.path.join(folder.path, STEPS))
-    except FileNotFoundError:
+    if not folder.has(STEPS):
         return NONE if shown or any(True for _ in folder.lines(LEDGER)) else ""
-    inode, size = _marked(folder)
-    if inode and inode != status.st_ino:
-        return COPY
     lines = list(folder.lines(STEPS))
-    if sum(len(line.encode("utf-8", "surrogatepass")) for line in lines) < size:
-        return SHORTER
+    if damage := folder.damage(lines):
+        return damage
     if shown and not lines:
         return NONE
     booked = set(_ledger_lines(lines))
@@ -56,15 +48,6 @@ def _missing(folder: Folder, shown: bool) -> str:
     ]
     calls = "a call" if len(unknown) == 1 else f"{len(unknown)} calls"
     return UNPAID.format(calls) if unknown else ""
-
-
-def _marked(folder: Folder) -> tuple[int, int]:
-    """Return the inode and the length that were marked; zeros where nothing is known of them."""
-    try:
-        inode, size = next(iter(folder.lines(MARK)), "0 0").split()
-        return int(inode), int(size)
-    except ValueError:
-        return 0, 0
 
 
 def _ledger_lines(lines: Iterable[str]) -> Iterator[str]:

@@ -21,6 +21,8 @@ OUTPUT = "output.md"
 RECEIPT = "receipt.json"
 MARK = "steps.mark"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+COPY = "they are a copy: the run may go on where they were copied from"
+SHORTER = "they are shorter than they were"
 TRANSCRIPT, ERROR = "transcript.log", "error.txt"
 
 
@@ -34,6 +36,10 @@ class Folder:
         self._lasting = lasting
         self._named = not lasting  # its name, and those of its files, are on the disk
         self._mended: set[str] = set()  # files of lines that a power cut may have torn
+
+    @property
+    def exists(self) -> bool:
+        return os.path.isdir(self.path)
 
     def make(self) -> Folder:
         try:
@@ -177,6 +183,22 @@ class Folder:
 
     def has(self, name: str) -> bool:
         return os.path.exists(self._at(name))
+
+    def damage(self, lines: list[str]) -> str:
+        """Return why these cannot be all the steps, by the mark beside them; nothing else."""
+        inode, size = self._marked()
+        if inode and inode != os.stat(self._at(STEPS)).st_ino:
+            return COPY
+        length = sum(len(line.encode("utf-8", "surrogatepass")) for line in lines)
+        return SHORTER if length < size else ""
+
+    def _marked(self) -> tuple[int, int]:
+        """Return the inode and the length that were marked; zeros where none is known."""
+        try:
+            inode, size = next(iter(self.lines(MARK)), "0 0").split()
+            return int(inode), int(size)
+        except ValueError:
+            return 0, 0
 
     def _open(self, name: str, flags: int = os.O_RDONLY) -> int:
         """Open a file of the folder. A link in the place of either is not followed."""

@@ -1,5 +1,6 @@
-"""The runs of a workspace beside its log: who is at work on them. They are files of its folder, or
-in the database where that holds the log. Called by whoever has a store.
+"""The runs of a workspace beside its log: what lies in their folders, and who is at work on them.
+All of it is files of the workspace, or in the database where that holds the log. Called by whoever
+has a store; nothing else asks which of the two it is.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from orchestrator.runs.files import lease as files
+from orchestrator.runs.files.folder import STEPS, Folder, Tail
 
 if TYPE_CHECKING:
     from synapse.log.postgres.database import Database
@@ -35,6 +37,26 @@ class Lease(Protocol):
 
     def close(self) -> None:
         """Give the lease up. Idempotent."""
+
+
+def folder(store: Store, root: str, run: str, *, lasting: bool = True) -> Folder:
+    """Return the folder of a run. `root` is the folder of its workspace's runs; one that does not
+    outlive its process is not `lasting`.
+    """
+    if (database := _database(store)) is None:
+        return Folder(root, run, lasting=lasting)
+    from orchestrator.runs.files.postgres.folder import SharedFolder
+
+    return SharedFolder(database, root, run)
+
+
+def tail(store: Store, root: str, run: str, name: str) -> Tail:
+    """Return what gives the new lines of a file of a run, each time."""
+    if (database := _database(store)) is None:
+        return Tail(root, run, name)
+    from orchestrator.runs.files.postgres.folder import SharedTail
+
+    return SharedTail(database, root, run, name)
 
 
 def hold(store: Store, root: str, name: str, lease: float = LEASE) -> Lease:
@@ -67,14 +89,16 @@ def holders(store: Store) -> list[str]:
 
 def elsewhere(store: Store, root: str, fields: Mapping[str, Any]) -> str:
     """Return where the steps of a run are, for which it has to wait: it came with the history of
-    another workspace, where it may be alive, or began on another machine. Nothing where they are
-    here.
+    another workspace, where it may be alive, or works in a folder of another machine. Nothing where
+    it can go on here.
     """
-    if os.path.isdir(os.path.join(root, "runs", str(fields["run"]))):
+    own = folder(store, root, str(fields["run"]))
+    if os.path.isdir(own.path):
         return ""
     if "origin" in fields:
-        return "the workspace that it began in"
-    return "" if _database(store) is None else "the machine that it began on"
+        return "" if own.has(STEPS) else "the workspace that it began in"
+    works_there = "folder" in fields and _database(store) is not None
+    return "the machine that it began on" if works_there else ""
 
 
 def _database(store: Store) -> Database | None:

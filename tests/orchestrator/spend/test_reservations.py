@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import count
 
 import pytest
@@ -369,7 +370,11 @@ def test_a_missing_file_is_made_again_from_the_ledgers(tmp_path):
     for line in lines:
         Folder(str(tmp_path), "b").make().record("ledger.jsonl", ledger.dump(line))
     path = str(tmp_path / "runs/spend.db")
-    budget = Budget(path, policy=policy, refill=lambda: reservations.ledgers(str(tmp_path), runs))
+    budget = Budget(
+        path,
+        policy=policy,
+        refill=lambda: reservations.ledgers(partial(Folder, str(tmp_path)), runs),
+    )
     spent = Amount(2, 112, 0.5)
     expected = {
         "run:b": Standing(spent, Amount(), 0, 0),

@@ -28,5 +28,29 @@ select name from {schema}.run_holder
 delete from {schema}.run_holder
 where beat < clock_timestamp() - make_interval(secs => $1) and not {schema}.run_lives(name, $1, 0, true)
 
+-- name: record
+insert into {schema}.run_line (run, name, line)
+select $1, $2, decode($3, 'hex') where {schema}.run_lasts($4)
+
+-- name: sync
+/* A commit takes all that was committed before it onto the disk. */
+select pg_logical_emit_message(true, 'synapse', '') where {schema}.run_lasts(true)
+
+-- name: write
+insert into {schema}.run_file (run, name, text)
+select $1, $2, decode($3, 'hex') where {schema}.run_lasts($4)
+on conflict (run, name) do update set text = excluded.text
+
+-- name: read
+select encode(text, 'hex') from {schema}.run_file where run = $1 and name = $2
+
+-- name: lines
+select n, encode(line, 'hex') from {schema}.run_line
+where run = $1 and name = $2 and n > $3 order by n
+
+-- name: has
+select 1 from {schema}.run_file where run = $1 and name = $2
+union all select 1 from {schema}.run_line where run = $1 and name = $2 limit 1
+
 -- name: leave
 delete from {schema}.run_holder where name = $1

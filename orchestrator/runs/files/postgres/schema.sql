@@ -1,4 +1,5 @@
--- Tables beside the log's, in the schema of a workspace. `run_holder` has a row for each supervisor.
+-- Tables beside the log's, in the schema of a workspace. `run_holder` has a row for each supervisor,
+-- `run_line` and `run_file` have what lies in the folders of runs.
 
 -- version: 1
 
@@ -6,6 +7,31 @@ create table {schema}.run_about (
     one boolean primary key default true check (one),
     version int not null
 );
+
+create table {schema}.run_line (
+    run text not null,
+    name text not null,
+    n bigint generated always as identity,
+    line bytea not null,
+    primary key (run, name, n)
+);
+
+create table {schema}.run_file (
+    run text not null,
+    name text not null,
+    text bytea not null,
+    primary key (run, name)
+);
+
+-- Whether what is stored is on the server's disk at the end of the transaction, whatever the role or
+-- the database says. Of a line that is not, a crash of the server may leave nothing.
+create function {schema}.run_lasts(lasting bool) returns boolean language sql volatile as $$
+    select set_config('synchronous_commit', case
+        when not lasting then 'off'
+        when current_setting('synchronous_commit') in ('off', 'local') then 'on'
+        else current_setting('synchronous_commit')
+    end, true) is not null
+$$;
 
 create table {schema}.run_holder (
     name text primary key,

@@ -5,6 +5,7 @@ touches a night.
 import json
 import re
 from datetime import date
+from functools import partial
 
 import pytest
 
@@ -259,7 +260,11 @@ def test_what_it_spent_is_made_again_from_its_ledger(mem):
     consolidate(mem, DATE, ASKED, engine=Scripted(proposing(GOOD)))
     name, root = f"consolidation-{DATE}", mem.store.root
     kept = Budget(f"{root}/runs/spend.db").standing(f"run:{name}").spent
-    again = Budget(refill=lambda: ledgers(root, [Past(name, None, name, None, 0, spawned=False)]))
+    again = Budget(
+        refill=lambda: ledgers(
+            partial(Folder, root), [Past(name, None, name, None, 0, spawned=False)]
+        )
+    )
     assert again.standing(f"run:{name}").spent[:3] == kept[:3]
     assert (kept.turns, again.standing("day:1970-01-01").runs) == (1, 0)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.runs.files import evidence
+from orchestrator.runs.files import folder as folders
 from orchestrator.runs.files.folder import LEDGER, STEPS, Folder
 from synapse.errors import StoreCorrupt
 
@@ -55,7 +56,7 @@ def test_steps_that_lost_their_end_are_told(folder):
     path = Path(folder.path, STEPS)
     whole = path.read_bytes()
     path.write_bytes(whole[: len(step(0))])
-    assert evidence.SHORTER in reason(folder)
+    assert folders.SHORTER in reason(folder)
     path.write_bytes(whole)
     assert reason(folder) == ""
 
@@ -64,7 +65,7 @@ def test_a_copy_of_the_steps_is_told(folder):
     path = Path(folder.path, STEPS)
     shutil.copy(path, path.with_name("copy"))
     path.with_name("copy").replace(path)
-    assert evidence.COPY in reason(folder)
+    assert folders.COPY in reason(folder)
     Path(folder.path, "steps.mark").unlink()  # of an earlier version, which made none
     assert reason(folder) == ""
 
