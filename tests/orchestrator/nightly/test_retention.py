@@ -4,6 +4,7 @@ import os
 import shutil
 from contextlib import redirect_stderr, redirect_stdout
 from io import BytesIO, TextIOWrapper
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from orchestrator.nightly.schedule import plan_of
 from orchestrator.reports.rows import Source, find_runs
 from orchestrator.reports.sums import sums
 from orchestrator.reports.unread import unread_runs
+from orchestrator.runs.files.folder import Folder
 from orchestrator.runs.files.trim import NAMES, TRIMMED
 from orchestrator.spend.reservations import ledgers
 from synapse.errors import InvalidEntry
@@ -98,7 +100,10 @@ def test_old_runs_keep_their_sums_and_their_results(tmp_path):
         source = Source(memory.store, str(path))
         runs = find_runs(source)
         before = sums(source, "agent"), unread_runs(source, 0)
-        booked = [len(lines) for _, lines in ledgers(str(path), [_Named(run) for run in runs])]
+        booked = [
+            len(lines)
+            for _, lines in ledgers(partial(Folder, str(path)), [_Named(run) for run in runs])
+        ]
         sizes = {run["run"]: sum(map(_size(path, run), NAMES)) for run in runs}
         spend(memory, _date(memory))
         assert all(left(path, run["run"])[0] for run in runs), "nothing is trimmed unasked"
@@ -110,7 +115,10 @@ def test_old_runs_keep_their_sums_and_their_results(tmp_path):
             gone, kept = left(path, run["run"])
             assert (gone, kept) == (set(), {"ledger.jsonl", "output.md", TRIMMED})
         assert (sums(source, "agent"), unread_runs(source, 0)) == before
-        again = [len(lines) for _, lines in ledgers(str(path), [_Named(run) for run in runs])]
+        again = [
+            len(lines)
+            for _, lines in ledgers(partial(Folder, str(path)), [_Named(run) for run in runs])
+        ]
         assert again == booked
         jobs = {job.job: job for job in past(memory.store, plan_of(memory.store.settings), 1)}
         assert jobs["retention"].state == "done"
