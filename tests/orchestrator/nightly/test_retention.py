@@ -3,8 +3,8 @@
 import os
 import shutil
 from contextlib import redirect_stderr, redirect_stdout
-from io import BytesIO, TextIOWrapper
 from functools import partial
+from io import BytesIO, TextIOWrapper
 from itertools import count
 from pathlib import Path
 
