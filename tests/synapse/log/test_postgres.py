@@ -21,7 +21,7 @@ from synapse.log.postgres.address import parse_address
 from synapse.model.placement import NOBODY
 from synapse.model.records import Record
 from synapse.system.signal import NotificationPipe
-from tests.histories import WRITER, copy_of, is_chain, lines_of, note, through
+from tests.postgres_histories import WRITER, copy_of, is_chain, lines_of, note, through
 
 # -- two machines ----------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.histories import Scale, play
+from tests.postgres_histories import Scale, play
 
 FEW = Scale(
     harm=(

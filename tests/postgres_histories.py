@@ -172,7 +172,7 @@ class Machine:
         offset = (number - scale.machines // 2) * APART
         common = (folder, self.root, through(self.proxy, url), offset, texts, bug)
         self.commands = [
-            [sys.executable, "-m", "tests.histories", *map(str, common), *crew]
+            [sys.executable, "-m", "tests.postgres_histories", *map(str, common), *crew]
             for crew in crews
             if crew
         ]
