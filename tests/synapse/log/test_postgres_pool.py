@@ -9,8 +9,8 @@ import psycopg
 import pytest
 
 from synapse.system.signal import NotificationPipe
-from tests.postgres_histories import WRITER, copy_of, is_chain, lines_of, note, through
 from tests.postgres import POOL, Pool
+from tests.postgres_histories import WRITER, copy_of, is_chain, lines_of, note, through
 from tests.synapse.cli.test_doctor_at_night import told
 
 pytestmark = pytest.mark.skipif(not POOL, reason="no pgbouncer here")
